@@ -16,6 +16,10 @@ import (
 //
 // A Body is for one goroutine at a time.
 type Body struct {
+	// OnProgress, if set, is called after every read with the bytes read so
+	// far; a retry starts from zero. It must not block.
+	OnProgress func(bytes int64)
+
 	src    io.Reader
 	seeker io.Seeker
 	start  int64
@@ -64,6 +68,9 @@ func (b *Body) Read(p []byte) (int, error) {
 	}
 	b.hash.Write(p[:n])
 	b.count += int64(n)
+	if n > 0 && b.OnProgress != nil {
+		b.OnProgress(b.count)
+	}
 	switch {
 	case b.size >= 0 && b.count > b.size:
 		b.err = fmt.Errorf("body is longer than the %d bytes declared: %w", b.size, ErrBodyMismatch)

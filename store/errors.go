@@ -19,6 +19,9 @@ var (
 	// ErrSetup: the database or the container is not ready: not migrated, a newer schema, no such container, a permission missing. The text names the remedy.
 	ErrSetup = errors.New("not set up")
 
+	// ErrNewerSchema: the database was migrated by a later release. It is also ErrSetup.
+	ErrNewerSchema = fmt.Errorf("the schema is newer than this library: %w", ErrSetup)
+
 	// ErrIntentLost: the upload was abandoned, because it was too slow or was aborted. Start again with a new intent.
 	ErrIntentLost = errors.New("intent lost: the upload was abandoned")
 	// ErrTakenOver: a retry with the same idempotency key, an Attach or an Outcome took the intent over. What becomes of it is not known here.

@@ -1,0 +1,129 @@
+package blobtx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/blobtx/blobtx/store"
+)
+
+// CommitWith commits uploads beside the application's own writes, and gives a
+// true answer even when the reply to COMMIT is lost.
+//
+// fn opens a transaction in its own way, calls commit once with the RowTx bound
+// to it, commits, and returns the error of the whole. Its context is detached
+// from the caller's cancellation and bounded. Work that comes after COMMIT
+// belongs after CommitWith. If the transaction turns out not committed and fn's
+// error is retryable, fn runs again, at most 4 times in all, so it must be
+// repeatable.
+//
+//   - fn returns nil: one read of the intents confirms it. If they are not
+//     committed after all (a forgotten Commit, a swallowed rollback):
+//     ErrNotCommitted. commit never called: ErrInvalid. commit failed and fn
+//     swallowed that: commit's error.
+//   - fn returns an error after commit was called: settled. If the uploads are
+//     committed, CommitWith returns the objects and nil, whatever fn returned.
+//     If not, fn's error. If that cannot be found out, ErrOutcomeUnknown joined
+//     with fn's error.
+//
+// When all uploads are replays, the stored objects come back and fn is not
+// called. A mixture is ErrInvalid. A panic in fn passes through; the sweeper
+// settles.
+func (c *Coordinator) CommitWith(ctx context.Context, fn func(ctx context.Context, commit func(store.RowTx) ([]Object, error)) error, ups ...*Upload) ([]Object, error) {
+	objects, err := c.commitWith(ctx, fn, ups)
+	return objects, c.failedUploads("commit", ups, err)
+}
+
+func (c *Coordinator) commitWith(ctx context.Context, fn func(context.Context, func(store.RowTx) ([]Object, error)) error, ups []*Upload) ([]Object, error) {
+	if fn == nil {
+		return nil, fmt.Errorf("the function is nil: %w", ErrInvalid)
+	}
+	if objects, err := replays(ups); objects != nil || err != nil {
+		return objects, err
+	}
+	for run := 1; ; run++ {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		objects, err := c.commitWithOnce(ctx, fn, ups)
+		switch {
+		case err == nil:
+			detachedCtx, cancel := detached(ctx, cleanBound)
+			c.committed(detachedCtx, ups, objects)
+			cancel()
+			return objects, nil
+		case run == 4 || errors.Is(err, ErrOutcomeUnknown) || !c.retryable(err) || !pause(ctx, run):
+			return nil, err
+		}
+	}
+}
+
+func (c *Coordinator) retryable(err error) bool {
+	var conflict *ConflictError
+	return errors.As(err, &conflict) && conflict.Retryable || c.rows.Retryable(err)
+}
+
+// commitWithOnce runs fn once; whatever it returns is final for that run.
+func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Context, func(store.RowTx) ([]Object, error)) error, ups []*Upload) ([]Object, error) {
+	ctx, cancel := detached(ctx, commitBound)
+	defer cancel()
+	var (
+		calls   int
+		objects []Object
+		failure error
+	)
+	fnErr := fn(ctx, func(tx store.RowTx) ([]Object, error) {
+		if calls++; calls > 1 {
+			return nil, fmt.Errorf("blobtx: commit was called twice in one run: %w", ErrInvalid)
+		}
+		objects, failure = c.CommitTx(ctx, tx, ups...)
+		return objects, failure
+	})
+	switch {
+	case calls == 0 && fnErr == nil:
+		return nil, fmt.Errorf("the function returned nil and never called commit: %w", ErrInvalid)
+	case calls == 0:
+		return nil, fnErr
+	case failure != nil && refused(failure) && fnErr == nil:
+		return nil, failure
+	case failure != nil && refused(failure): // a decision that left no trace: there is nothing to settle
+		return nil, fnErr
+	case failure == nil && fnErr == nil && c.confirmed(ctx, ups, objects):
+		return objects, nil
+	}
+	// The uploads went into a transaction whose end is not known.
+	settleCtx, cancelSettle := detached(ctx, commitBound)
+	defer cancelSettle()
+	outcome, err := c.settle(settleCtx, ups)
+	switch {
+	case err != nil:
+		return nil, errors.Join(err, failure, fnErr)
+	case outcome.Committed:
+		return outcome.Objects, nil
+	case fnErr != nil:
+		return nil, fnErr
+	case failure != nil:
+		return nil, failure
+	}
+	return nil, fmt.Errorf("the function returned nil, but its transaction was rolled back or never committed: %w", ErrNotCommitted)
+}
+
+// confirmed reads the intents once. Only a yes is an answer: a no may be older
+// than a transaction in flight, so it is settled.
+func (c *Coordinator) confirmed(ctx context.Context, ups []*Upload, objects []Object) bool {
+	ids := make([]string, len(ups))
+	for i, up := range ups {
+		ids[i] = up.current().ID
+	}
+	intents, err := c.rows.GetIntents(ctx, ids)
+	if err != nil || len(intents) != len(ups) {
+		return false
+	}
+	for i := range intents {
+		if !intents[i].Committed() || intents[i].Result == nil || intents[i].Result.Version != objects[i].Version {
+			return false
+		}
+	}
+	return true
+}

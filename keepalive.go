@@ -1,0 +1,111 @@
+package blobtx
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/blobtx/blobtx/store"
+)
+
+// keeper keeps an intent alive by heartbeats, and ends the work on it when it
+// learns that the intent was lost, or when it has heard nothing for so long
+// that a sweeper may have taken it. Time is local and counted from sending, so
+// it never believes in a lease longer than the database does.
+//
+// It runs on timers: an upload shorter than a third of the lease costs neither
+// a goroutine nor a statement.
+type keeper struct {
+	up     *Upload
+	ctx    context.Context // of the work: ends with the lease
+	cancel context.CancelCauseFunc
+
+	mu        sync.Mutex // held for a few assignments, never across a call
+	ended     bool
+	confirmed time.Time // when the last confirmed statement was sent
+	lease     time.Duration
+	beat      *time.Timer
+	dog       *time.Timer // ends the work when the lease is over
+}
+
+func newKeeper(ctx context.Context, up *Upload, confirmed time.Time, lease time.Duration) *keeper {
+	k := &keeper{up: up, confirmed: confirmed, lease: lease}
+	k.ctx, k.cancel = context.WithCancelCause(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.beat = time.AfterFunc(time.Until(confirmed.Add(lease/3)), k.heartbeat)
+	k.dog = time.AfterFunc(time.Until(confirmed.Add(lease)), func() { k.end(ErrIntentLost) })
+	return k
+}
+
+// end stops the heartbeats and cancels the work, for this reason.
+func (k *keeper) end(why error) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return
+	}
+	k.ended = true
+	k.beat.Stop()
+	k.dog.Stop()
+	k.cancel(why)
+}
+
+func (k *keeper) heartbeat() {
+	k.mu.Lock()
+	until := k.confirmed.Add(k.lease)
+	over := k.ended || k.ctx.Err() != nil
+	k.mu.Unlock()
+	if over {
+		k.end(context.Canceled)
+		return
+	}
+	c, in, sent := k.up.c, k.up.current(), time.Now()
+	ctx, cancel := context.WithDeadline(k.ctx, until)
+	row, err := c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: in.Version, TTL: c.opts.IntentTTL})
+	cancel()
+	switch {
+	case err == nil:
+		// Settle may have moved the upload's own version while this was under way.
+		if err = lostTo(row, k.up.current().Version); err == nil {
+			k.heard(sent, row)
+			return
+		}
+		if row.Committed() {
+			err = context.Canceled // by CommitTx, or by a commit in flight: nothing is left to keep
+		}
+		k.end(err)
+	case errors.Is(err, ErrNotFound):
+		k.end(ErrIntentLost)
+	default:
+		c.opts.Logger.Warn("blobtx: heartbeat failed", "key", in.Key, "intent", in.ID, "error", err)
+		k.again(c.opts.IntentTTL / 12)
+	}
+}
+
+// heard renews the lease. An intent that reached the end of its life is not
+// renewed: the lease runs out, and the work with it.
+func (k *keeper) heard(sent time.Time, row Intent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return
+	}
+	k.confirmed, k.lease = sent, k.up.c.opts.IntentTTL
+	k.dog.Reset(time.Until(sent.Add(k.lease)))
+	if row.DueAt.Before(row.ExpiresAt) {
+		k.beat.Reset(time.Until(sent.Add(k.lease / 3)))
+	}
+}
+
+func (k *keeper) again(in time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.ended {
+		k.beat.Reset(in)
+	}
+}
