@@ -1,0 +1,54 @@
+# Targets for people; .ci/run calls the same ones. "make" alone prints this help.
+#
+#   make test STRICT=1   a service that is missing or unused is a failure, not a skip
+
+SHELL := bash
+.DEFAULT_GOAL := help
+
+export STRICT
+SERVICES = go run ./integration/cmd/services $(if $(STRICT),-strict)
+LINT = GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+
+.PHONY: help
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- tests ----
+
+.PHONY: test
+test: services ## install and start what is missing, test every module with -race
+	@$(SERVICES) -- $(MAKE) --no-print-directory --keep-going test-root test-nested
+
+# Outside the workspace, as users get it: with the versions that the root's own
+# go.mod asks for, which the workspace would raise to the other modules'.
+.PHONY: test-root
+test-root:
+	GOWORK=off go test -race ./...
+
+.PHONY: test-nested
+test-nested:
+	go test -race ./integration/... ./examples/...
+
+.PHONY: quick
+quick: ## test the root module alone: no service, no C compiler
+	GOWORK=off go test ./...
+
+# Users may be on a newer SDK than the oldest right one, which go.mod asks for.
+# integration/newest.work is the workspace with the newest put in its place.
+.PHONY: test-newest
+test-newest: services ## test azstore and integration with the newest Azure SDK
+	@GOWORK=$(CURDIR)/integration/newest.work $(SERVICES) -- \
+		go test ./azstore/... ./internal/azfake/... ./integration/...
+
+.PHONY: services
+services: ## install PostgreSQL, Azurite and a C compiler where missing; starts nothing
+	@scripts/install-services
+
+# ---- checks ----
+
+# Each module by itself, which also shows that it builds outside the workspace.
+.PHONY: lint
+lint: ## formatting, vet, staticcheck and the rest of .golangci.yml
+	$(LINT) run ./...
+	cd integration && $(LINT) run ./...
+	cd examples && $(LINT) run ./...

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/blobtx/blobtx"
+	"github.com/blobtx/blobtx/azstore"
+	"github.com/blobtx/blobtx/integration/internal/services"
+	"github.com/blobtx/blobtx/internal/azfake"
+	"github.com/blobtx/blobtx/sqlstore"
+)
+
+const goroutines = 16
+
+// statements counts what goes to the server, BEGIN and COMMIT included.
+type statements struct{ n atomic.Int64 }
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	s.n.Add(1)
+	return ctx
+}
+
+func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// put stores 4 KiB under a key that was never used.
+type put func(ctx context.Context, key string, body []byte) error
+
+// postgresPut compares Put with what people write by hand when they take care:
+// pending row, upload, ready row, tag flip. Same pool, same client.
+func postgresPut(ctx context.Context, rounds int, span time.Duration) ([]figure, error) {
+	url := os.Getenv(services.PostgresEnv)
+	if url == "" {
+		return nil, fmt.Errorf("%s is not set: run it with make bench", services.PostgresEnv)
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the PostgreSQL URL cannot be read")
+	}
+	var count statements
+	config.Tracer = &count
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	db.SetMaxOpenConns(goroutines + 4)
+	db.SetMaxIdleConns(goroutines + 4)
+	schema := fmt.Sprintf("bench_%d", time.Now().UnixNano()%1e9)
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		return nil, err
+	}
+	defer db.ExecContext(context.WithoutCancel(ctx), "DROP SCHEMA "+schema+" CASCADE")
+
+	server := azfake.New(nil)
+	client, err := server.ContainerClient("bench", nil)
+	if err != nil {
+		return nil, err
+	}
+	byHand, err := newByHand(ctx, db, schema, client)
+	if err != nil {
+		return nil, err
+	}
+	inline, err := newPut(ctx, db, schema, client, false)
+	if err != nil {
+		return nil, err
+	}
+	later, err := newPut(ctx, db, schema, client, true)
+	if err != nil {
+		return nil, err
+	}
+	contestants := []struct {
+		name string
+		put  put
+		rate []float64
+	}{{"by hand", byHand, nil}, {"Put", inline, nil}, {"Put, SealLater", later, nil}}
+	for round := range rounds + 1 {
+		for i := range contestants {
+			c := &contestants[i]
+			rate, err := throughput(ctx, c.put, span, fmt.Sprintf("%d/%d", round, i))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			if round > 0 { // the first one warms up
+				c.rate = append(c.rate, rate)
+			}
+		}
+	}
+	for _, c := range contestants {
+		count.n.Store(0)
+		server.ResetCounts()
+		const n = 100
+		for i := range n {
+			if err := c.put(ctx, fmt.Sprintf("count/%s/%d", c.name, i), make([]byte, 4<<10)); err != nil {
+				return nil, err
+			}
+		}
+		fmt.Printf("PostgreSQL + azfake, %d goroutines, 4 KiB: %-15s %6.0f/s; alone: %.2f statements, %.2f requests each\n",
+			goroutines, c.name, median(c.rate), float64(count.n.Load())/n, float64(server.Requests())/n)
+	}
+	base := median(contestants[0].rate)
+	return []figure{
+		{"put_ratio", median(contestants[1].rate) / base, 0.85, false},
+		{"put_seallater_ratio", median(contestants[2].rate) / base, 0.95, false},
+	}, nil
+}
+
+func throughput(ctx context.Context, put put, span time.Duration, name string) (float64, error) {
+	var (
+		wg    sync.WaitGroup
+		done  atomic.Int64
+		first atomic.Pointer[error]
+		body  = make([]byte, 4<<10)
+		start = time.Now()
+	)
+	for g := range goroutines {
+		wg.Go(func() {
+			for n := 0; time.Since(start) < span; n++ {
+				if err := put(ctx, fmt.Sprintf("%s/%d/%d", name, g, n), body); err != nil {
+					first.CompareAndSwap(nil, &err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := first.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(done.Load()) / time.Since(start).Seconds(), nil
+}
+
+func newPut(ctx context.Context, db *sql.DB, schema string, client *container.Client, sealLater bool) (put, error) {
+	rows, err := sqlstore.New(db, sqlstore.Postgres, &sqlstore.Options{Schema: schema})
+	if err != nil {
+		return nil, err
+	}
+	if err := rows.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	blobs, err := azstore.New(client, nil)
+	if err != nil {
+		return nil, err
+	}
+	c, err := blobtx.New(rows, blobs, &blobtx.Options{SealLater: sealLater})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string, body []byte) error {
+		_, err := c.Put(ctx, key, bytes.NewReader(body), nil)
+		return err
+	}, nil
+}
+
+// newByHand is the baseline: two explicit transactions with prepared
+// statements, a create-only upload with a pending tag, and the tag flip.
+func newByHand(ctx context.Context, db *sql.DB, schema string, client *container.Client) (put, error) {
+	_, err := db.ExecContext(ctx, strings.ReplaceAll(`CREATE TABLE S.files (
+		id UUID PRIMARY KEY, name TEXT NOT NULL UNIQUE, blob_name TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
+		etag TEXT, size BIGINT, sha256 TEXT, created_at TIMESTAMPTZ NOT NULL DEFAULT now(), updated_at TIMESTAMPTZ NOT NULL DEFAULT now())`, "S.", schema+"."))
+	if err != nil {
+		return nil, err
+	}
+	insert, err := db.PrepareContext(ctx, `INSERT INTO `+schema+`.files (id, name, blob_name, state) VALUES ($1, $2, $3, 'pending')`)
+	if err != nil {
+		return nil, err
+	}
+	ready, err := db.PrepareContext(ctx, `UPDATE `+schema+`.files SET state = 'ready', etag = $2, size = $3, sha256 = $4, updated_at = now() WHERE id = $1 AND state = 'pending'`)
+	if err != nil {
+		return nil, err
+	}
+	inTx := func(ctx context.Context, statement *sql.Stmt, args ...any) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		result, err := tx.StmtContext(ctx, statement).ExecContext(ctx, args...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n != 1 {
+			return fmt.Errorf("%d rows: %w", n, err)
+		}
+		return tx.Commit()
+	}
+	absent := azcore.ETagAny
+	return func(ctx context.Context, key string, body []byte) error {
+		id := uuid.NewString()
+		name := id[:2] + "/" + id
+		if err := inTx(ctx, insert, id, key, name); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		blobClient := client.NewBlockBlobClient(name)
+		reply, err := blobClient.Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
+			Tags:             map[string]string{"state": "pending", "intent": id},
+			AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: &absent}},
+		})
+		if err != nil {
+			return err
+		}
+		if err := inTx(ctx, ready, id, string(*reply.ETag), len(body), hex.EncodeToString(sum[:])); err != nil {
+			return err
+		}
+		_, err = blobClient.SetTags(ctx, map[string]string{"state": "committed", "intent": id}, nil)
+		return err
+	}, nil
+}
