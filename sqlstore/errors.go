@@ -1,0 +1,172 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/blobtx/blobtx/store"
+)
+
+// IsRetryable reports whether err, from any of the supported drivers and
+// however wrapped, says that the transaction was rolled back through no fault
+// of its own, so that the same transaction may simply run again: a deadlock, a
+// serialization failure, a busy SQLite database. It needs no driver: it looks
+// for the methods and fields by which their errors are known.
+//
+// PostgreSQL, "Serialization Failure Handling": 40001 and 40P01. MySQL, "InnoDB
+// Error Handling": 1213, 1205, and MariaDB's 1020. SQL Server: 1205 and 3960.
+// SQLite, "Result and Error Codes": SQLITE_BUSY, SQLITE_LOCKED, and
+// SQLITE_BUSY_SNAPSHOT, which is one of the former.
+func IsRetryable(err error) bool { return classify(err)&retryable != 0 }
+
+// class is what a driver's error means here.
+type class uint8
+
+const (
+	retryable class = 1 << iota
+	locked          // a lock was not to be had within the bound; nothing else failed
+	noTable         // the tables are not there
+)
+
+// classify walks the tree of err, both forms of Unwrap.
+func classify(err error) class {
+	if err == nil {
+		return 0
+	}
+	if c := classifyOne(err); c != 0 {
+		return c
+	}
+	switch e := err.(type) { //nolint:errorlint // this is the walk
+	case interface{ Unwrap() error }:
+		return classify(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var all class
+		for _, one := range e.Unwrap() {
+			all |= classify(one)
+		}
+		return all
+	}
+	return 0
+}
+
+func classifyOne(err error) class {
+	switch e := err.(type) { //nolint:errorlint // one link of the chain
+	case interface{ SQLState() string }: // pgx, pq
+		return classifySQLState(e.SQLState())
+	case interface{ SQLErrorNumber() int32 }: // go-mssqldb
+		return classifySQLServer(e.SQLErrorNumber())
+	}
+	v := reflect.ValueOf(err)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return 0
+	}
+	if strings.Contains(v.Type().PkgPath(), "sqlite") {
+		return classifySQLite(err, v)
+	}
+	if f := v.FieldByName("Number"); f.IsValid() && f.Kind() == reflect.Uint16 { // go-sql-driver/mysql
+		return classifyMySQL(f.Uint())
+	}
+	return 0
+}
+
+func classifySQLState(code string) class {
+	switch code {
+	case "40001", "40P01":
+		return retryable
+	case "55P03":
+		return locked
+	case "42P01", "3F000":
+		return noTable
+	}
+	return 0
+}
+
+func classifySQLServer(number int32) class {
+	switch number {
+	case 1205, 3960:
+		return retryable
+	case 1222:
+		return locked
+	case 208:
+		return noTable
+	}
+	return 0
+}
+
+func classifyMySQL(number uint64) class {
+	switch number {
+	case 1213, 1020:
+		return retryable
+	case 1205:
+		return retryable | locked
+	case 3572:
+		return locked
+	case 1146:
+		return noTable
+	}
+	return 0
+}
+
+func classifySQLite(err error, v reflect.Value) class {
+	code := 0
+	if e, ok := err.(interface{ Code() int }); ok { //nolint:errorlint // modernc
+		code = e.Code()
+	} else if f := v.FieldByName("Code"); f.IsValid() && f.CanInt() { // mattn
+		code = int(f.Int())
+	} else if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() { //nolint:errorlint // ncruces: busy
+		code = sqliteBusy
+	}
+	switch code & 0xff { // the rest refines
+	case sqliteBusy, sqliteLocked:
+		return retryable | locked
+	case 1:
+		if strings.Contains(err.Error(), "no such table") {
+			return noTable
+		}
+	}
+	return 0
+}
+
+const (
+	sqliteBusy   = 5
+	sqliteLocked = 6
+)
+
+// describe wraps a database's error once, as verb and noun, and adds what it
+// means here. Errors that the contracts name pass as they are, with the same
+// words in front.
+func describe(what string, err error) error {
+	c := classify(err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrConflict):
+		return err
+	case c&noTable != 0 && !errors.Is(err, store.ErrSetup):
+		return fmt.Errorf("%s: %w: the tables are not there; run Migrate (and look at Prefix and Schema): %w", what, store.ErrSetup, err)
+	case c&locked != 0 && !errors.Is(err, store.ErrBusy):
+		return fmt.Errorf("%s: %w: another transaction kept a lock longer than the bound: %w", what, store.ErrBusy, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// clean reports whether err leaves a caller's transaction as it was.
+func clean(err error) bool {
+	if errors.Is(err, store.ErrTxUnusable) {
+		return false
+	}
+	for _, one := range []error{
+		store.ErrConflict, store.ErrIntentLost, store.ErrTakenOver, store.ErrHeld, store.ErrAlreadyCommitted,
+		store.ErrNotFound, // no object to change
+	} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}

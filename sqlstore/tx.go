@@ -1,0 +1,157 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/blobtx/blobtx/store"
+)
+
+// Tx binds the steps to a transaction of the caller's, for one goroutine at a
+// time. They use that transaction only, and never end it. After an error that
+// is ErrTxUnusable, roll back; see store.RowTx for the errors that leave the
+// transaction usable. Locks are waited for as the transaction itself would: on
+// PostgreSQL, "Client Connection Defaults", lock_timeout is the caller's to
+// set; on SQLite it is busy_timeout.
+func (s *Store) Tx(tx Tx) store.RowTx {
+	if tx == nil {
+		return &rowTx{s: s, dead: fmt.Errorf("the transaction is nil: %w", store.ErrInvalid)}
+	}
+	return s.TxOf(sqlQuerier{tx})
+}
+
+// TxOf is Tx for a transaction that is not database/sql's.
+func (s *Store) TxOf(q Querier) store.RowTx {
+	if q == nil {
+		return &rowTx{s: s, dead: fmt.Errorf("the transaction is nil: %w", store.ErrInvalid)}
+	}
+	return &rowTx{s: s, q: s.session(q, false)}
+}
+
+// rowTx is the steps inside a caller's transaction.
+type rowTx struct {
+	s *Store
+	q session
+
+	mu   sync.Mutex
+	dead error // why nothing more is issued
+}
+
+// run takes one step. Some errors end a transaction while *sql.Tx goes on
+// taking statements, which then stand alone and survive its Rollback: so after
+// any error but a clean one there is no next statement.
+func (t *rowTx) run(ctx context.Context, what string, fn func(ctx context.Context, q session) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dead != nil {
+		return fmt.Errorf("%s: %w: an earlier step failed: %w", what, store.ErrTxUnusable, t.dead)
+	}
+	err := ctx.Err() // not its cause, which may say more about a row than is known here
+	if err == nil {
+		err = fn(t.s.engine.detach(ctx), t.q)
+	}
+	if err == nil {
+		// Last, because on SQLite the first statement of a transaction must be
+		// a write.
+		err = t.s.checkOnce(t.s.engine.detach(ctx), t.q)
+	}
+	if err == nil || clean(err) {
+		return err
+	}
+	t.dead = describe(what, err)
+	return fmt.Errorf("%w: %w", store.ErrTxUnusable, t.dead)
+}
+
+func (t *rowTx) CommitObjects(ctx context.Context, p []store.CommitParams) ([]store.Object, error) {
+	steps, err := prepareCommits(p)
+	if err != nil || len(steps) == 0 {
+		return nil, err
+	}
+	var objects []store.Object
+	err = t.run(ctx, "commit objects", func(ctx context.Context, q session) error {
+		objects, err = t.s.commitAll(ctx, q, steps)
+		return err
+	})
+	return result(objects, err)
+}
+
+func (t *rowTx) DeleteObject(ctx context.Context, p store.DeleteParams) (store.Object, error) {
+	if err := checkChange(p.Key, p.If); err != nil {
+		return store.Object{}, err
+	}
+	var o store.Object
+	err := t.run(ctx, "delete object", func(ctx context.Context, q session) (err error) {
+		o, err = t.s.deleteObject(ctx, q, p)
+		return err
+	})
+	return result(o, err)
+}
+
+func (t *rowTx) SetObjectMetadata(ctx context.Context, p store.MetadataParams) (store.Object, error) {
+	metadata, err := checkMetadata(p)
+	if err != nil {
+		return store.Object{}, err
+	}
+	var o store.Object
+	err = t.run(ctx, "set object metadata", func(ctx context.Context, q session) (err error) {
+		o, err = t.s.setMetadata(ctx, q, p, metadata)
+		return err
+	})
+	return result(o, err)
+}
+
+// result returns nothing beside an error.
+func result[T any](v T, err error) (T, error) {
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v, nil
+}
+
+// txBound is the longest life of a transaction of InTx.
+const txBound = time.Minute
+
+// InTx runs fn in a transaction and commits it if fn returns nil. It never
+// retries: CommitWith does. Opts may be nil.
+//
+// A request that ends must not roll the transaction back underneath its
+// handler, nor cut a COMMIT short whose outcome would be unknown then: so the
+// context that fn is given, and the transaction, outlive ctx's cancellation,
+// for at most a minute or until ctx's own deadline if that is later; and
+// COMMIT has a bound of its own. Give that context to every statement in fn. An error of COMMIT itself
+// is one whose outcome is unknown unless IsRetryable says otherwise. ErrBusy:
+// no connection was to be had.
+func (s *Store) InTx(ctx context.Context, opts *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	if fn == nil {
+		return fmt.Errorf("in transaction: fn is nil: %w", store.ErrInvalid)
+	}
+	c, err := s.conn(ctx)
+	if err != nil {
+		return describe("in transaction", err)
+	}
+	defer c.Close() //nolint:errcheck // it only gives the connection back
+	tx, err := beginSQL(ctx, c, opts)
+	if err != nil {
+		return describe("in transaction", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing after a commit, and on the way out of a panic
+
+	bound := txBound
+	if deadline, ok := ctx.Deadline(); ok {
+		bound = max(bound, time.Until(deadline))
+	}
+	timer := time.AfterFunc(bound, tx.cancel)
+	err = fn(tx.ctx, tx.Tx)
+	timer.Stop()
+	if err != nil {
+		if rollback := tx.Rollback(); rollback != nil {
+			return fmt.Errorf("%w (%w)", err, rollback)
+		}
+		return err
+	}
+	return describe("in transaction", tx.Commit())
+}
