@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The quickstart's last line is computed from both stores, at every size on
+// both sides of what one request can carry.
+func TestTheStoresAgreeAtTheEnd(t *testing.T) {
+	for name, size := range map[string]int{"empty": 0, "small": 5000, "in blocks": 9 << 20} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), name)
+			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("blobtx"), size/6+1)[:size], 0o600))
+			var out bytes.Buffer
+			require.NoError(t, run(t.Context(), &out, path, "", ""))
+			require.True(t, strings.HasSuffix(out.String(), "\ndangling=0 orphans=0\n"), out.String())
+			require.Contains(t, out.String(), "1 abandoned upload(s) removed, 3 blob(s) sealed, 1 replaced blob(s) deleted")
+		})
+	}
+}
+
+// The same against the services that make test starts.
+func TestTheStoresAgreeOnRealServices(t *testing.T) {
+	db, azure := os.Getenv("BLOBTX_TEST_POSTGRES"), os.Getenv("BLOBTX_TEST_AZURITE")
+	if db == "" || azure == "" {
+		if os.Getenv("BLOBTX_TEST_STRICT") == "1" {
+			t.Fatal("PostgreSQL or Azurite is not running")
+		}
+		t.Skip("PostgreSQL and Azurite are not running: make test starts them")
+	}
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out, "main.go", db, azure))
+	require.True(t, strings.HasSuffix(out.String(), "\ndangling=0 orphans=0\n"), out.String())
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	require.ErrorIs(t, run(t.Context(), &bytes.Buffer{}, filepath.Join(t.TempDir(), "absent"), "", ""), os.ErrNotExist)
+	err := run(t.Context(), &bytes.Buffer{}, "main.go", "", "AccountName=secretaccount;AccountKey=secretkey")
+	require.ErrorContains(t, err, "-azure is neither a URL nor a connection string")
+	require.NotContains(t, err.Error(), "secret")
+}
