@@ -48,7 +48,8 @@ services: ## install PostgreSQL, Azurite and a C compiler where missing; starts 
 
 # Each module by itself, which also shows that it builds outside the workspace.
 .PHONY: lint
-lint: ## formatting, vet, staticcheck and the rest of .golangci.yml
+lint: ## formatting, vet, staticcheck, the rest of .golangci.yml, and tidy go.mod files
 	$(LINT) run ./...
 	cd integration && $(LINT) run ./...
 	cd examples && $(LINT) run ./...
+	for module in . integration examples; do GOWORK=off go -C $$module mod tidy -diff || exit 1; done
