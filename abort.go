@@ -38,7 +38,7 @@ func (c *Coordinator) abort(ctx context.Context, in *Intent) error {
 		if err == nil {
 			break
 		}
-		if refused(err) || errors.Is(err, ErrBusy) || try == 3 || !pause(ctx, try) {
+		if refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
 			return fmt.Errorf("abandon intent: %w", err)
 		}
 	}

@@ -138,6 +138,7 @@ type Coordinator struct {
 	rows     store.RowStore
 	blobs    store.BlobStore
 	opts     Options
+	random   entropy
 	instance string // prefix of the holders that this process gives
 	ready    atomic.Bool
 	seals    groupCommit
@@ -182,7 +183,8 @@ func New(rows store.RowStore, blobs store.BlobStore, opts *Options) (*Coordinato
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Coordinator{rows: rows, blobs: blobs, opts: o, instance: randomHex(6)}
+	c := &Coordinator{rows: rows, blobs: blobs, opts: o, random: newEntropy()}
+	c.instance = c.random.hex(instanceBytes)
 	c.seals.write = rows.SettleIntents
 	return c, nil
 }

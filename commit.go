@@ -63,7 +63,7 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 			c.committed(ctx, ups, outcome.Objects)
 			return outcome.Objects, nil
 		}
-		if !pause(ctx, try) {
+		if !c.pause(ctx, try) {
 			break
 		}
 	}
@@ -111,7 +111,7 @@ func (c *Coordinator) commitParams(ups []*Upload) []store.CommitParams {
 		in := up.current()
 		params[i] = store.CommitParams{
 			IntentID: in.ID, Version: in.Version, Key: in.Key, Blob: up.blob,
-			Random: versionBits(), ReadGrace: c.opts.ReadGrace, SealIn: sealIn,
+			Random: c.random.versionBits(), ReadGrace: c.opts.ReadGrace, SealIn: sealIn,
 		}
 	}
 	return params

@@ -53,7 +53,7 @@ func (c *Coordinator) commitWith(ctx context.Context, fn func(context.Context, f
 			c.committed(detachedCtx, ups, objects)
 			cancel()
 			return objects, nil
-		case run == 4 || errors.Is(err, ErrOutcomeUnknown) || !c.retryable(err) || !pause(ctx, run):
+		case run == 4 || errors.Is(err, ErrOutcomeUnknown) || !c.retryable(err) || !c.pause(ctx, run):
 			return nil, err
 		}
 	}

@@ -82,7 +82,7 @@ func (c *Coordinator) change(ctx context.Context, key string, want Condition, st
 				return Object{}, gone(&ConflictError{Key: key, Want: want, Deleted: true}, unclear, err)
 			case readErr != nil:
 				err = readErr
-				if !pause(ctx, try) {
+				if !c.pause(ctx, try) {
 					return Object{}, err
 				}
 				continue
@@ -107,7 +107,7 @@ func (c *Coordinator) change(ctx context.Context, key string, want Condition, st
 		default:
 			unclear = true
 		}
-		if !pause(ctx, try) {
+		if !c.pause(ctx, try) {
 			break
 		}
 	}

@@ -63,7 +63,7 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 	// Each round either ends or has met an intent that left its state
 	// meanwhile; nobody can make that happen forever.
 	for try := 1; try <= 8; try++ {
-		p.ID, p.Holder, p.BlobName = newID(), c.newHolder(), newBlobName()
+		p.ID, p.Holder, p.BlobName = c.random.id(), c.newHolder(), c.random.blobName()
 		if c.opts.BlobName != nil {
 			p.BlobName = c.opts.BlobName(key, p.ID)
 			if err := store.ValidateBlobName(p.BlobName); err != nil {
@@ -110,7 +110,7 @@ func (c *Coordinator) newPromise(ctx context.Context, key string, o IntentOption
 func (c *Coordinator) insert(ctx context.Context, p store.InsertParams) (Intent, error) {
 	for try := 1; ; try++ {
 		in, err := c.rows.InsertIntent(ctx, p)
-		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !pause(ctx, try) {
+		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
 			return in, err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Coordinator) meet(ctx context.Context, in Intent, p store.InsertParams)
 func (c *Coordinator) takeOver(ctx context.Context, p store.TakeOverParams) (Intent, error) {
 	for try := 1; ; try++ {
 		in, err := c.rows.TakeOver(ctx, p)
-		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !pause(ctx, try) {
+		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
 			return in, err
 		}
 	}

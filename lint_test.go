@@ -28,7 +28,7 @@ func TestWhatLinksWhat(t *testing.T) {
 		return strings.Contains(first, ".") && !strings.HasPrefix(path, module)
 	}
 	for pkg, ours := range map[string][]string{
-		module:                     {module + "/store"},
+		module:                     {module + "/store", module + "/internal/seam"},
 		module + "/store":          {},
 		module + "/store/memstore": {module + "/store"},
 		module + "/sqlstore":       {module + "/store"},

@@ -35,7 +35,7 @@ func (c *Coordinator) SetMetadata(ctx context.Context, key string, m map[string]
 	}
 	ctx, cancel := detached(ctx, commitBound)
 	defer cancel()
-	bits := versionBits()
+	bits := c.random.versionBits()
 	object, err := c.change(ctx, key, want, func(exact Condition) (Object, error) {
 		object, err := c.rows.SetObjectMetadata(ctx, store.MetadataParams{Key: key, If: exact, Metadata: m, Random: bits})
 		var conflict *ConflictError
@@ -56,6 +56,6 @@ func (c *Coordinator) SetMetadataTx(ctx context.Context, tx store.RowTx, key str
 	if err := errors.Join(validTx(tx), store.ValidateKey(key), want.Validate(), store.ValidateMetadata(m)); err != nil {
 		return Object{}, failed("set metadata", key, "", err)
 	}
-	object, err := tx.SetObjectMetadata(ctx, store.MetadataParams{Key: key, If: want, Metadata: m, Random: versionBits()})
+	object, err := tx.SetObjectMetadata(ctx, store.MetadataParams{Key: key, If: want, Metadata: m, Random: c.random.versionBits()})
 	return object, failed("set metadata", key, "", err)
 }

@@ -99,7 +99,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			return 0, r.fail(context.Cause(r.ctx))
 		}
 		r.drop()
-		if r.failed++; r.failed == 4 || !pause(r.ctx, r.failed) {
+		if r.failed++; r.failed == 4 || !r.c.pause(r.ctx, r.failed) {
 			if errors.Is(err, io.EOF) {
 				err = fmt.Errorf("blob %q ends at byte %d of %d: %w", r.object.Blob.Name, r.offset, r.object.Blob.Size, ErrCorrupt)
 			}
@@ -153,7 +153,7 @@ func (r *Reader) open() error {
 			return context.Cause(r.ctx)
 		}
 		if !errors.Is(err, ErrBlobNotFound) && !errors.Is(err, ErrConflict) {
-			if errors.Is(err, ErrSetup) || try == 4 || !pause(r.ctx, try) {
+			if errors.Is(err, ErrSetup) || try == 4 || !r.c.pause(r.ctx, try) {
 				return fmt.Errorf("open blob: %w", err)
 			}
 			continue

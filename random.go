@@ -5,22 +5,42 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	mathrand "math/rand/v2"
+	"io"
 	"time"
 
+	"github.com/blobtx/blobtx/internal/seam"
 	"github.com/blobtx/blobtx/store"
 )
 
-func randomHex(bytes int) string {
+func init() {
+	seam.Random = func(coordinator any, source io.Reader) {
+		c := coordinator.(*Coordinator)
+		c.random = entropy{source}
+		c.instance = c.random.hex(instanceBytes)
+	}
+}
+
+// entropy is where ids, names and jitter come from.
+type entropy struct{ source io.Reader }
+
+func newEntropy() entropy { return entropy{rand.Reader} }
+
+func (e entropy) read(b []byte) {
+	if _, err := io.ReadFull(e.source, b); err != nil {
+		panic("blobtx: no randomness: " + err.Error()) // crypto/rand never fails
+	}
+}
+
+func (e entropy) hex(bytes int) string {
 	b := make([]byte, bytes)
-	rand.Read(b) // never fails
+	e.read(b)
 	return hex.EncodeToString(b)
 }
 
-// newID returns a random UUID (RFC 9562, version 4): a lease id must be one.
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:])
+// id returns a random UUID (RFC 9562, version 4): a lease id must be one.
+func (e entropy) id() string {
+	b := make([]byte, 16)
+	e.read(b)
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	var s [36]byte
@@ -33,27 +53,38 @@ func newID() string {
 	return string(s[:])
 }
 
-// newBlobName is unguessable and unique, and begins with two evenly spread
-// digits: names that begin with a time or a counter pile onto one partition.
-func newBlobName() string {
-	s := randomHex(17)
+// blobName is unguessable and unique, and begins with two evenly spread digits:
+// names that begin with a time or a counter pile onto one partition.
+func (e entropy) blobName() string {
+	s := e.hex(17)
 	return s[:2] + "/" + s[2:]
 }
 
-func (c *Coordinator) newHolder() string { return c.instance + randomHex(10) }
+// uint32 returns 32 random bits.
+func (e entropy) uint32() uint32 {
+	b := make([]byte, 4)
+	e.read(b)
+	return binary.LittleEndian.Uint32(b)
+}
 
 // versionBits are the random low bits of a fresh version.
-func versionBits() uint32 {
-	var b [4]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint32(b[:]) & (1<<store.RandomBits - 1)
+func (e entropy) versionBits() uint32 { return e.uint32() & (1<<store.RandomBits - 1) }
+
+// around returns d plus or minus a quarter, so that many processes do not act
+// at once.
+func (e entropy) around(d time.Duration) time.Duration {
+	return d*3/4 + time.Duration(uint64(d/2)*uint64(e.uint32()>>16)>>16)
 }
+
+// instanceBytes is the length of the prefix of a process's holders.
+const instanceBytes = 6
+
+func (c *Coordinator) newHolder() string { return c.instance + c.random.hex(10) }
 
 // pause waits before try number n (1 is the first retry), longer each time,
 // with jitter, and reports false when ctx ended first.
-func pause(ctx context.Context, n int) bool {
-	d := 20 * time.Millisecond << min(n, 6)
-	timer := time.NewTimer(d/2 + mathrand.N(d))
+func (c *Coordinator) pause(ctx context.Context, n int) bool {
+	timer := time.NewTimer(c.random.around(20 * time.Millisecond << min(n, 6)))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

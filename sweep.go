@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -194,13 +193,12 @@ func (c *Coordinator) judge(ctx context.Context, name, intentID string, pending 
 			return store.ToHeld, 0, "the blob is sealed: it was committed once, perhaps in a timeline that a restore took back"
 		}
 	}
-	return store.ToRetry, backoff(attempts), err.Error()
+	return store.ToRetry, c.backoff(attempts), err.Error()
 }
 
 // backoff is 30 s, twice as long each time, at most an hour, with jitter.
-func backoff(attempts int) time.Duration {
-	d := min(30*time.Second<<min(max(attempts-1, 0), 7), time.Hour)
-	return d*3/4 + rand.N(d/2)
+func (c *Coordinator) backoff(attempts int) time.Duration {
+	return c.random.around(min(30*time.Second<<min(max(attempts-1, 0), 7), time.Hour))
 }
 
 func (c *Coordinator) reportIntent(ctx context.Context, in Intent, s *store.IntentSettlement, result *SweepResult) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -47,7 +46,7 @@ func (c *Coordinator) RunSweeper(ctx context.Context, opts *SweeperOptions) erro
 		case result != SweepResult{}:
 			c.opts.Logger.Info("blobtx: swept", "result", result)
 		}
-		timer := time.NewTimer(o.Every*3/4 + rand.N(o.Every/2+1))
+		timer := time.NewTimer(c.random.around(o.Every))
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -216,7 +216,7 @@ func (c *Coordinator) create(ctx context.Context, in Intent, body *store.Body, c
 		if try == 3 {
 			return Blob{}, err
 		}
-		if !pause(ctx, try) {
+		if !c.pause(ctx, try) {
 			return Blob{}, context.Cause(ctx)
 		}
 		if rewindErr := body.Rewind(); rewindErr != nil {
@@ -244,7 +244,7 @@ func (c *Coordinator) look(ctx context.Context, in Intent, body *store.Body) (_ 
 			return Blob{}, true, nil
 		case ctx.Err() != nil:
 			return Blob{}, false, context.Cause(ctx)
-		case errors.Is(err, ErrSetup) || try == 3 || !pause(ctx, try):
+		case errors.Is(err, ErrSetup) || try == 3 || !c.pause(ctx, try):
 			return Blob{}, false, fmt.Errorf("look at the blob after an unclear answer: %w", err)
 		}
 	}
