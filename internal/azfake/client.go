@@ -9,11 +9,13 @@ import (
 )
 
 // ClientOptions returns azcore options that reach this server without a
-// socket. The SDK retries as often as by default, after a millisecond.
+// socket. The SDK retries as often as by default, the first time after a
+// millisecond. The longest delay stays at its default, because azcore gives up
+// on a Retry-After beyond it.
 func (s *Server) ClientOptions() policy.ClientOptions {
 	return policy.ClientOptions{
 		Transport: s.Transport(),
-		Retry:     policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetryDelay: 2 * time.Millisecond},
+		Retry:     policy.RetryOptions{RetryDelay: time.Millisecond},
 	}
 }
 

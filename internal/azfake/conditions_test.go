@@ -7,8 +7,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/stretchr/testify/require"
 
@@ -70,22 +70,48 @@ func TestEveryConditionOfAWriteMustHold(t *testing.T) {
 		cond func(current azcore.ETag) blob.ModifiedAccessConditions
 		met  bool
 	}{
-		"nothing asked":                     {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{} }, true},
-		"current entity tag":                {func(e azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &e} }, true},
-		"stale entity tag":                  {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &stale} }, false},
-		"not this entity tag":               {func(e azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfNoneMatch: &e} }, false},
-		"modified since an hour ago":        {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfModifiedSince: &before} }, true},
-		"modified since a later hour":       {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfModifiedSince: &after} }, false},
-		"unmodified since a later hour":     {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfUnmodifiedSince: &after} }, true},
-		"unmodified since an hour ago":      {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfUnmodifiedSince: &before} }, false},
-		"the right tag":                     {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfTags: &pending} }, true},
-		"the wrong tag":                     {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfTags: &committed} }, false},
-		"right entity tag, right tag":       {func(e azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &e, IfTags: &pending} }, true},
-		"right entity tag, wrong tag":       {func(e azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &e, IfTags: &committed} }, false},
-		"stale entity tag, right tag":       {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &stale, IfTags: &pending} }, false},
-		"another entity tag, wrong tag":     {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfNoneMatch: &stale, IfTags: &committed} }, false},
-		"unmodified, wrong tag":             {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfUnmodifiedSince: &after, IfTags: &committed} }, false},
-		"right entity tag, modified before": {func(e azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &e, IfUnmodifiedSince: &before} }, false},
+		"nothing asked":      {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{} }, true},
+		"current entity tag": {func(e azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &e} }, true},
+		"stale entity tag":   {func(azcore.ETag) blob.ModifiedAccessConditions { return blob.ModifiedAccessConditions{IfMatch: &stale} }, false},
+		"not this entity tag": {func(e azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfNoneMatch: &e}
+		}, false},
+		"modified since an hour ago": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfModifiedSince: &before}
+		}, true},
+		"modified since a later hour": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfModifiedSince: &after}
+		}, false},
+		"unmodified since a later hour": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfUnmodifiedSince: &after}
+		}, true},
+		"unmodified since an hour ago": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfUnmodifiedSince: &before}
+		}, false},
+		"the right tag": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfTags: &pending}
+		}, true},
+		"the wrong tag": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfTags: &committed}
+		}, false},
+		"right entity tag, right tag": {func(e azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfMatch: &e, IfTags: &pending}
+		}, true},
+		"right entity tag, wrong tag": {func(e azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfMatch: &e, IfTags: &committed}
+		}, false},
+		"stale entity tag, right tag": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfMatch: &stale, IfTags: &pending}
+		}, false},
+		"another entity tag, wrong tag": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfNoneMatch: &stale, IfTags: &committed}
+		}, false},
+		"unmodified, wrong tag": {func(azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfUnmodifiedSince: &after, IfTags: &committed}
+		}, false},
+		"right entity tag, modified before": {func(e azcore.ETag) blob.ModifiedAccessConditions {
+			return blob.ModifiedAccessConditions{IfMatch: &e, IfUnmodifiedSince: &before}
+		}, false},
 	}
 	for op, write := range writes {
 		for name, tc := range cases {

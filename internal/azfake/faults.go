@@ -59,7 +59,8 @@ type Fault struct {
 	Delay time.Duration
 	// DelayReply passes after the request was applied, before the answer.
 	DelayReply time.Duration
-	// Status, Code and RetryAfter describe a Refused request.
+	// Status, Code and RetryAfter describe a Refused request. Status defaults to
+	// 503, Code to ServerBusy.
 	Status     int
 	Code       string
 	RetryAfter time.Duration
@@ -99,7 +100,14 @@ func Deny() Fault {
 func CutBody(keep int64) Fault { return Fault{Kind: CutReply, Keep: keep} }
 
 func (f Fault) refusal() *reply {
-	rep := refuse(f.Status, f.Code, "refused by a hook").reply()
+	status, code := f.Status, f.Code
+	if status == 0 {
+		status = http.StatusServiceUnavailable
+	}
+	if code == "" {
+		code = "ServerBusy"
+	}
+	rep := refuse(status, code, "refused by a hook").reply()
 	switch {
 	case f.RetryAfter >= time.Second:
 		rep.set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/stretchr/testify/require"
 
 	"github.com/blobtx/blobtx/internal/azfake"
@@ -18,33 +18,33 @@ func TestTagConditions(t *testing.T) {
 	_, cc := start(t, nil)
 	put(t, cc, "a", "x", &blockblob.UploadOptions{Tags: map[string]string{"state": "pending", "intent": "7", "a b": "c"}})
 	for query, want := range map[string]int{
-		`"state" = 'pending'`:                                             200,
-		`"state"='pending'`:                                               200,
-		`"state" = 'pending' AND "intent" = '7'`:                          200,
-		`"state" = 'pending' and "intent" = '7'`:                          200,
-		`"state" = 'pending' AND "intent" = '8'`:                          412,
-		`"state" <> 'committed'`:                                          200,
-		`"state" <> 'pending'`:                                            412,
-		`"state" > 'o' AND "state" < 'q'`:                                 200,
-		`"state" >= 'pending' AND "state" <= 'pending'`:                   200,
-		`"state" > 'pending'`:                                             412,
-		`"gone" = 'x'`:                                                    412,
-		`"gone" <> 'x'`:                                                   412,
-		`"gone" <> 'x' OR "intent" = '7'`:                                 200,
-		`"state" = 'x' AND "intent" = '7' OR "a b" = 'c'`:                 200,
-		`"a b" = 'c'`:                                                     200,
-		`"State" = 'pending'`:                                             412,
-		`"state" = "pending"`:                                             400,
-		`state = 'pending'`:                                               400,
-		`NOT "state" = 'pending'`:                                         400,
-		`"state" IN ('pending')`:                                          400,
-		`"state" = 'pending' AND`:                                         400,
-		`"state" = 'pending`:                                              400,
-		`"state" 'pending'`:                                               400,
-		`"state" = 'pending' "intent" = '7'`:                              400,
-		`"" = 'pending'`:                                                  400,
-		`("state" = 'pending')`:                                           400,
-		`"state" = 'pending' XOR "intent" = '7'`:                          400,
+		`"state" = 'pending'`:                             200,
+		`"state"='pending'`:                               200,
+		`"state" = 'pending' AND "intent" = '7'`:          200,
+		`"state" = 'pending' and "intent" = '7'`:          200,
+		`"state" = 'pending' AND "intent" = '8'`:          412,
+		`"state" <> 'committed'`:                          200,
+		`"state" <> 'pending'`:                            412,
+		`"state" > 'o' AND "state" < 'q'`:                 200,
+		`"state" >= 'pending' AND "state" <= 'pending'`:   200,
+		`"state" > 'pending'`:                             412,
+		`"gone" = 'x'`:                                    412,
+		`"gone" <> 'x'`:                                   412,
+		`"gone" <> 'x' OR "intent" = '7'`:                 200,
+		`"state" = 'x' AND "intent" = '7' OR "a b" = 'c'`: 200,
+		`"a b" = 'c'`:                                     200,
+		`"State" = 'pending'`:                             412,
+		`"state" = "pending"`:                             400,
+		`state = 'pending'`:                               400,
+		`NOT "state" = 'pending'`:                         400,
+		`"state" IN ('pending')`:                          400,
+		`"state" = 'pending' AND`:                         400,
+		`"state" = 'pending`:                              400,
+		`"state" 'pending'`:                               400,
+		`"state" = 'pending' "intent" = '7'`:              400,
+		`"" = 'pending'`:                                  400,
+		`("state" = 'pending')`:                           400,
+		`"state" = 'pending' XOR "intent" = '7'`:          400,
 		strings.Repeat(`"state" = 'pending' AND `, 9) + `"intent" = '7' `: 200,
 	} {
 		t.Run(query, func(t *testing.T) {
@@ -127,5 +127,5 @@ func TestAHierarchicalNamespaceHasNoTags(t *testing.T) {
 	require.Equal(t, []string{"a"}, srv.Names("box"))
 	info, err := cc.GetAccountInfo(ctx, nil)
 	require.NoError(t, err)
-	_ = info
+	require.True(t, *info.IsHierarchicalNamespaceEnabled)
 }
