@@ -167,7 +167,7 @@ func readLines(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() // only read
 	var lines []string
 	scanner := bufio.NewScanner(file)
 	for scanner.Scan() {

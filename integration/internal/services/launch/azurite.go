@@ -79,7 +79,7 @@ func probeAzurite(ctx context.Context, endpoint string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // only the header is read
+	defer response.Body.Close() // only the header is read
 	if server := response.Header.Get("Server"); !strings.HasPrefix(server, "Azurite-Blob/") {
 		return fmt.Errorf("port answered by %q", server)
 	}

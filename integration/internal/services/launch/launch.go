@@ -78,7 +78,7 @@ func (a attempt) run(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() //nolint:errcheck // the child has its own copy of the descriptor
+	defer log.Close() // the child has its own copy of the descriptor
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	process, err := Start(a.cmd, a.stopSignal)
 	if err != nil {

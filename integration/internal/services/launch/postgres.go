@@ -96,7 +96,7 @@ func ping(ctx context.Context, dsn string) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close() //nolint:errcheck // the ping's error is the one that counts
+	defer db.Close() // the ping's error is the one that counts
 	return db.PingContext(ctx)
 }
 
@@ -177,7 +177,7 @@ func runQuietly(ctx context.Context, cmd *exec.Cmd, logPath string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // read back below, after the command ended
+	defer log.Close() // read back below, after the command ended
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := Run(ctx, cmd, nil); err != nil {
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, tail(logPath))
