@@ -53,3 +53,9 @@ lint: ## formatting, vet, staticcheck, the rest of .golangci.yml, and tidy go.mo
 	cd integration && $(LINT) run ./...
 	cd examples && $(LINT) run ./...
 	for module in . integration examples; do GOWORK=off go -C $$module mod tidy -diff || exit 1; done
+
+# ---- measurements ----
+
+.PHONY: bench
+bench: services ## ratios of one run; the last line has every figure and how many missed their bound
+	@$(SERVICES) -- go run ./integration/cmd/bench $(BENCH)
