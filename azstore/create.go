@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -139,8 +138,12 @@ func (u *upload) putBlob(ctx context.Context, data []byte) (store.Blob, error) {
 	}
 	// Blocks that an earlier try staged are nothing that can be read, but they
 	// are in the way of a Put Blob on some servers. Not so for a block list.
-	if _, look := u.bb.GetProperties(ctx, nil); !hasStatus(look, http.StatusNotFound) {
+	_, look := u.bb.GetProperties(ctx, nil)
+	switch {
+	case look == nil:
 		return store.Blob{}, opPutBlob.as(store.ErrExists, err)
+	case !isAbsent(look):
+		return store.Blob{}, opHead.fail(ctx, look) // no claim without having looked
 	}
 	return u.putOneBlock(ctx, data)
 }

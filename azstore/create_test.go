@@ -70,7 +70,7 @@ func TestCreateSendsWhatItMust(t *testing.T) {
 }
 
 func TestCreateNeverReplaces(t *testing.T) {
-	for _, fake := range []azfake.Options{{}, {CreateConflict412: true}, {AzuriteStaged: true}} {
+	for _, fake := range servers {
 		s, server := newFake(t, &fake, small)
 		first := noise(10)
 		create(t, s, "a", first)
@@ -91,8 +91,11 @@ func TestCreateNeverReplaces(t *testing.T) {
 func TestOverwriteForbiddenMeansThatItExists(t *testing.T) {
 	s, server := newFake(t, nil, nil)
 	create(t, s, "a", nil)
-	server.SetHook(func(azfake.Call) azfake.Fault {
-		return azfake.Fault{Kind: azfake.Refused, Status: http.StatusForbidden, Code: "UnauthorizedBlobOverwrite"}
+	server.SetHook(func(c azfake.Call) azfake.Fault {
+		if c.Op == azfake.OpPutBlob {
+			return azfake.Fault{Kind: azfake.Refused, Status: http.StatusForbidden, Code: "UnauthorizedBlobOverwrite"}
+		}
+		return azfake.Fault{}
 	})
 	_, err := s.Create(t.Context(), params("a", nil))
 	require.ErrorIs(t, err, store.ErrExists)

@@ -118,7 +118,7 @@ func (s *Store) clearAll(ctx context.Context, all []deletion) {
 	})
 }
 
-// deleteBatch deletes up to 256 elements.
+// deleteBatch deletes up to 256 elements, in one request if the server lets it.
 func (s *Store) deleteBatch(ctx context.Context, part []*deletion) {
 	if len(part) == 1 || s.skipBatch.Add(-int64(len(part))) >= 0 {
 		s.deleteEach(ctx, part)
@@ -126,18 +126,19 @@ func (s *Store) deleteBatch(ctx context.Context, part []*deletion) {
 	}
 	s.skipBatch.Store(0)
 	err := s.submit(ctx, part)
-	if err == nil {
+	switch {
+	case err == nil:
 		return
-	}
-	mapped := opBatch.fail(ctx, err)
-	if response(err) == nil || throttled(err) || errors.Is(mapped, store.ErrSetup) && isContainerGone(err) {
+	case response(err) == nil || throttled(err) || isContainerGone(err):
+		// Hundreds of requests in its place would fare no better.
+		mapped := opBatch.fail(ctx, err)
 		for _, d := range part {
 			d.err = mapped
 		}
 		return
 	}
-	// Refused as a whole: batches may be what this server or this credential
-	// does not do. The first element tells whether single requests fare better.
+	// Refused as a whole: this server, or this credential, takes no batch. One
+	// element tells whether it takes single requests.
 	s.deleteOne(ctx, part[0])
 	if isFinal(part[0].err) {
 		s.skipBatch.Store(batchPause)

@@ -160,7 +160,7 @@ func (op operation) refused(re *azcore.ResponseError, err error) error {
 	f := &failure{op: op.name, cause: err, text: summary(re)}
 	code := bloberror.Code(re.ErrorCode)
 	switch {
-	case code == bloberror.ContainerNotFound || code == bloberror.ContainerBeingDeleted || code == bloberror.ContainerDisabled:
+	case isContainerGone(err):
 		f.kind = store.ErrSetup
 		f.hint = "the container does not exist; create it, or correct its name in the client's URL"
 	case code == bloberror.AuthenticationFailed || code == bloberror.InvalidAuthenticationInfo ||
@@ -170,6 +170,9 @@ func (op operation) refused(re *azcore.ResponseError, err error) error {
 	case re.StatusCode == http.StatusForbidden:
 		f.kind = store.ErrSetup
 		f.hint = "the credential may not do this; it takes " + op.needs
+		if code == bloberror.AuthorizationFailure {
+			f.hint += "; or the account's network rules keep this client out"
+		}
 	case strings.Contains(re.ErrorCode, "HierarchicalNamespace"):
 		f.kind = store.ErrSetup
 		f.hint = "the account has a hierarchical namespace, where index tags are not available"

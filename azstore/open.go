@@ -58,8 +58,9 @@ func (s *Store) Stat(ctx context.Context, p store.StatParams) (store.BlobInfo, e
 }
 
 // Open implements store.BlobStore: one Get Blob with If-Match, or none when
-// nothing is asked for. The reader gives what the connection gives: it does not
-// resume.
+// nothing is asked for. A blob that is absent fails If-Match like one that is
+// another, so a 412 costs one more request, which tells them apart. The reader
+// gives what the connection gives: it does not resume.
 //
 // Errors: store.ErrBlobNotFound, store.ErrConflict, store.ErrInvalid,
 // store.ErrSetup. See "Get Blob", REST reference.
@@ -81,7 +82,8 @@ func (s *Store) open(ctx context.Context, full string, p store.OpenParams) (io.R
 		return http.NoBody, nil
 	}
 	etag := azcore.ETag(p.ETag)
-	resp, err := s.c.NewBlobClient(full).DownloadStream(ctx, &blob.DownloadStreamOptions{
+	bb := s.c.NewBlobClient(full)
+	resp, err := bb.DownloadStream(ctx, &blob.DownloadStreamOptions{
 		// A count of 0 is to the end.
 		Range:            blob.HTTPRange{Offset: p.Offset, Count: max(p.Count, 0)},
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &etag}},
@@ -94,7 +96,14 @@ func (s *Store) open(ctx context.Context, full string, p store.OpenParams) (io.R
 	case isAbsent(err):
 		return nil, opGet.as(store.ErrBlobNotFound, err)
 	case conditionFailed(err):
-		return nil, opGet.as(store.ErrConflict, err)
+		switch _, look := bb.GetProperties(ctx, nil); {
+		case look == nil:
+			return nil, opGet.as(store.ErrConflict, err)
+		case isAbsent(look):
+			return nil, opGet.as(store.ErrBlobNotFound, err)
+		default:
+			return nil, opHead.fail(ctx, look)
+		}
 	}
 	return nil, opGet.fail(ctx, err)
 }

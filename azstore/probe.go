@@ -295,7 +295,7 @@ func (p *probe) stage(ctx context.Context, full string) error {
 	if err := p.expect("a blob cannot be created from blocks", err, nil, store.ErrExists); err != nil {
 		return err
 	}
-	_, err = u.putOneBlock(ctx, []byte(full))
+	_, err = u.putList(ctx, []string{blockID(0, []byte(full))})
 	return p.expect("a create-only Put Block List replaced a blob", err, store.ErrExists)
 }
 

@@ -12,8 +12,7 @@ import (
 // stager sends the blocks of one upload, several at a time.
 type stager struct {
 	u    *upload
-	ctx  context.Context // the caller's
-	run  context.Context // ends at the first error too
+	run  context.Context // the caller's, but ends at the first error too
 	stop context.CancelFunc
 
 	// free holds Concurrency buffers at rest, nil for those not yet made. Who
@@ -32,7 +31,7 @@ type stager struct {
 // only after every block has arrived and the body has ended as declared: up to
 // then nothing is readable, whatever happens.
 func (u *upload) stage(ctx context.Context, head []byte) (store.Blob, error) {
-	st := &stager{u: u, ctx: ctx, free: make(chan []byte, u.s.concurrency)}
+	st := &stager{u: u, free: make(chan []byte, u.s.concurrency)}
 	st.run, st.stop = context.WithCancel(ctx)
 	defer st.stop()
 	for range u.s.concurrency - 1 {

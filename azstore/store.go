@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -120,10 +121,15 @@ func (s *Store) wireName(name string) (string, error) {
 	return s.joined(name)
 }
 
-// wireNameOfAny is wireName for reads, which may look at reserved names too.
+// wireNameOfAny is wireName for reads, which may look at whatever can be in a
+// container: reserved names, and names that others gave.
 func (s *Store) wireNameOfAny(name string) (string, error) {
-	if err := store.ValidateBlobName(strings.TrimPrefix(name, store.ReservedPrefix)); err != nil {
-		return "", err
+	valid := name != "" && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	for segment := range strings.SplitSeq(name, "/") {
+		valid = valid && segment != "." && segment != ".."
+	}
+	if !valid {
+		return "", fmt.Errorf("blob name %.60q cannot be a blob's: %w", name, store.ErrInvalid)
 	}
 	return s.joined(name)
 }

@@ -48,7 +48,8 @@ func TestCapsArePromises(t *testing.T) {
 // An empty name would address the container, and a relative one another blob.
 func TestBadNamesAndIdsNeverReachTheService(t *testing.T) {
 	s, server := newFake(t, nil, &azstore.Options{Prefix: "tenant/"})
-	for _, name := range []string{"", "/", "a/", "/a", "a//b", "../a", "a/./b", "a\\b", "a\x00", "\xff", "a.", "_blobtx/x", strings.Repeat("n", 1018)} {
+	unreadable := []string{"", "../a", "a/./b", "..", "a\x00", "\xff", strings.Repeat("n", 1018)}
+	for _, name := range append([]string{"/", "a/", "/a", "a//b", "a\\b", "a.", "_blobtx/x"}, unreadable...) {
 		p := params(name, []byte("x"))
 		_, err := s.Create(t.Context(), p)
 		require.ErrorIs(t, err, store.ErrInvalid, "create %q", name)
@@ -56,10 +57,9 @@ func TestBadNamesAndIdsNeverReachTheService(t *testing.T) {
 		require.Zero(t, size, "nothing was read")
 		require.ErrorIs(t, s.Seal(t.Context(), name, intentID), store.ErrInvalid, "seal %q", name)
 		require.ErrorIs(t, deleteOne(t.Context(), s, store.DeleteBlob{Name: name, IntentID: intentID}), store.ErrInvalid, "delete %q", name)
-		if name == "_blobtx/x" {
-			continue // may be looked at
-		}
-		_, err = s.Stat(t.Context(), store.StatParams{Name: name})
+	}
+	for _, name := range unreadable { // the others could be what somebody else put there
+		_, err := s.Stat(t.Context(), store.StatParams{Name: name})
 		require.ErrorIs(t, err, store.ErrInvalid, "stat %q", name)
 		_, err = s.Open(t.Context(), store.OpenParams{Name: name, ETag: `"0x1"`, Count: -1})
 		require.ErrorIs(t, err, store.ErrInvalid, "open %q", name)

@@ -23,9 +23,9 @@ const ReservedPrefix = "_blobtx/"
 type BlobStore interface {
 	// Create streams p.Body to p.Name, pending, only if nothing is readable
 	// there, whatever the size. The bytes become readable, all at once, only
-	// after p.Body has returned io.EOF; after any other error of p.Body, which
-	// Create returns as it is, or once ctx is done, nothing becomes readable
-	// any more. It stops reading at once then. ErrExists: something is there,
+	// after p.Body has returned io.EOF. After any other error of p.Body, which
+	// Create returns as it is, and once ctx is done, it stops reading at once
+	// and sends nothing more; a request already under way may still land. ErrExists: something is there,
 	// perhaps by an earlier try of this very call: Stat tells. After any other
 	// error the outcome is unknown.
 	Create(ctx context.Context, p CreateParams) (Blob, error)
@@ -38,10 +38,13 @@ type BlobStore interface {
 	// Delete removes blobs, each under its guard, and returns one error per
 	// element: nil: it was there and is gone; ErrBlobNotFound: it was not there;
 	// ErrGuardRefused: it is there and the guard does not hold. Any other: not
-	// known. One element's failure leaves the others alone.
+	// known. A store that repeats a request whose reply was lost may meet its
+	// own success, and then says ErrBlobNotFound for what it removed: both mean
+	// gone. One element's failure leaves the others alone.
 	Delete(ctx context.Context, blobs []DeleteBlob) []error
 
-	// Stat returns what is known of the readable blob, or ErrBlobNotFound.
+	// Stat returns what is known of the readable blob, or ErrBlobNotFound, for
+	// any name that a container may hold, reserved ones too.
 	Stat(ctx context.Context, p StatParams) (BlobInfo, error)
 
 	// Open returns bytes of the blob as it was under that ETag. ErrBlobNotFound,
