@@ -244,9 +244,9 @@ type opError struct {
 
 func (e *opError) Error() string {
 	if e.intentID == "" {
-		return fmt.Sprintf("blobtx: %s %q: %v", e.op, e.key, e.err)
+		return fmt.Sprintf("blobtx: %s %.200q: %v", e.op, e.key, e.err)
 	}
-	return fmt.Sprintf("blobtx: %s %q (intent %s): %v", e.op, e.key, e.intentID, e.err)
+	return fmt.Sprintf("blobtx: %s %.200q (intent %s): %v", e.op, e.key, e.intentID, e.err)
 }
 
 func (e *opError) Unwrap() error { return e.err }

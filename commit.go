@@ -19,6 +19,7 @@ type CommitOptions struct{}
 //
 // A *ConflictError names the object that stood in the way; nothing was changed,
 // and the uploads are still there to commit or abort. ErrIntentLost: too slow.
+// ErrNotFound: the intent is no longer remembered, whatever became of it.
 // ErrTakenOver: a retry has the upload now. ErrOutcomeUnknown: the database
 // could not be reached to find out; Settle again, or leave it to the sweeper.
 // ErrInvalid: no upload, a zero one, one twice, two for one key, or a mixture
@@ -49,6 +50,8 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 		switch {
 		case errors.As(err, &conflict) && conflict.Retryable:
 			continue
+		case errors.Is(err, ErrIntentLost):
+			return nil, c.lost(ctx, ups, err)
 		case refused(err) && !errors.Is(err, ErrTakenOver):
 			return nil, err
 		}
@@ -60,7 +63,9 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 		case settleErr != nil:
 			return nil, settleErr
 		case outcome.Committed:
-			c.committed(ctx, ups, outcome.Objects)
+			if !errors.Is(err, ErrAlreadyCommitted) { // else it was told and sealed then
+				c.committed(ctx, ups, outcome.Objects)
+			}
 			return outcome.Objects, nil
 		}
 		if !c.pause(ctx, try) {
@@ -68,6 +73,19 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 		}
 	}
 	return nil, err
+}
+
+// lost tells an abandoned intent from one that is no longer remembered, which
+// may have been committed in its time.
+func (c *Coordinator) lost(ctx context.Context, ups []*Upload, err error) error {
+	ids := make([]string, len(ups))
+	for i, up := range ups {
+		ids[i] = up.current().ID
+	}
+	if intents, readErr := c.rows.GetIntents(ctx, ids); readErr != nil || len(intents) == len(ups) {
+		return err
+	}
+	return fmt.Errorf("the outcome is no longer remembered: %w", ErrNotFound)
 }
 
 // CommitTx makes uploads visible in a transaction of the caller's, which the

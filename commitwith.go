@@ -68,25 +68,19 @@ func (c *Coordinator) retryable(err error) bool {
 func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Context, func(store.RowTx) ([]Object, error)) error, ups []*Upload) ([]Object, error) {
 	ctx, cancel := detached(ctx, commitBound)
 	defer cancel()
-	var (
-		calls   int
-		objects []Object
-		failure error
-	)
+	run := &commitRun{turn: make(chan struct{}, 1)}
 	fnErr := fn(ctx, func(tx store.RowTx) ([]Object, error) {
-		if calls++; calls > 1 {
-			return nil, fmt.Errorf("blobtx: commit was called twice in one run: %w", ErrInvalid)
-		}
-		objects, failure = c.CommitTx(ctx, tx, ups...)
-		return objects, failure
+		return run.commit(func() ([]Object, error) { return c.CommitTx(ctx, tx, ups...) })
 	})
+	run.end()
+	calls, objects, failure := run.calls, run.objects, run.failure
 	switch {
 	case calls == 0 && fnErr == nil:
 		return nil, fmt.Errorf("the function returned nil and never called commit: %w", ErrInvalid)
 	case calls == 0:
 		return nil, fnErr
-	case failure != nil && refused(failure) && fnErr == nil:
-		return nil, failure
+	case failure != nil && fnErr == nil && (refused(failure) || errors.Is(failure, ErrAlreadyCommitted)):
+		return nil, failure // which the function swallowed
 	case failure != nil && refused(failure): // a decision that left no trace: there is nothing to settle
 		return nil, fnErr
 	case failure == nil && fnErr == nil && c.confirmed(ctx, ups, objects):
@@ -126,4 +120,35 @@ func (c *Coordinator) confirmed(ctx context.Context, ups []*Upload, objects []Ob
 		}
 	}
 	return true
+}
+
+// commitRun is what fn did with its commit: one call counts, and none after fn
+// has returned, by whatever goroutine.
+type commitRun struct {
+	turn    chan struct{} // a lock that a testing/synctest bubble can wait for
+	calls   int
+	over    bool
+	objects []Object
+	failure error
+}
+
+func (r *commitRun) commit(do func() ([]Object, error)) ([]Object, error) {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	switch {
+	case r.over:
+		return nil, fmt.Errorf("blobtx: commit was called after the function had returned: %w", ErrInvalid)
+	case r.calls > 0:
+		return nil, fmt.Errorf("blobtx: commit was called twice in one run: %w", ErrInvalid)
+	}
+	r.calls++
+	r.objects, r.failure = do()
+	return r.objects, r.failure
+}
+
+// end waits for a call under way and refuses later ones.
+func (r *commitRun) end() {
+	r.turn <- struct{}{}
+	r.over = true
+	<-r.turn
 }

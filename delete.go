@@ -39,7 +39,7 @@ func (c *Coordinator) Delete(ctx context.Context, key string, opts *DeleteOption
 		return c.rows.DeleteObject(ctx, store.DeleteParams{Key: key, If: exact, ReadGrace: c.opts.ReadGrace})
 	})
 	if errors.Is(err, ErrNotFound) && want == Always() {
-		err = nil
+		err = nil // there is no object, whoever removed it
 	}
 	return failed("delete", key, "", err)
 }
@@ -68,20 +68,21 @@ func validTx(tx store.RowTx) error {
 // change runs a step on one object in a transaction of its own. It never sends
 // a broad condition: the object's version is read first and required, so that a
 // request which lands late cannot meet a later object; versions never repeat.
+// After an attempt whose reply was lost it asks for that same version again and
+// for no other: what stands there now may have come after our own change.
 func (c *Coordinator) change(ctx context.Context, key string, want Condition, step func(exact Condition) (Object, error)) (Object, error) {
-	unclear := false // an attempt may have been applied
-	var err error
+	var unclear, err error // the last attempt that may have been applied
+	exact := want
 	for try := 1; try <= 5; try++ {
-		exact := want
-		if want == Always() || want == IfExists() {
-			current, readErr := c.rows.GetObject(ctx, key)
+		if unclear == nil && (want == Always() || want == IfExists()) {
+			var current Object
+			current, err = c.rows.GetObject(ctx, key)
 			switch {
-			case errors.Is(readErr, ErrNotFound) && want == Always():
-				return Object{}, readErr
-			case errors.Is(readErr, ErrNotFound):
-				return Object{}, gone(&ConflictError{Key: key, Want: want, Deleted: true}, unclear, err)
-			case readErr != nil:
-				err = readErr
+			case errors.Is(err, ErrNotFound) && want == Always():
+				return Object{}, err
+			case errors.Is(err, ErrNotFound):
+				return Object{}, &ConflictError{Key: key, Want: want, Deleted: true}
+			case err != nil:
 				if !c.pause(ctx, try) {
 					return Object{}, err
 				}
@@ -98,30 +99,25 @@ func (c *Coordinator) change(ctx context.Context, key string, want Condition, st
 		case errors.As(err, &conflict):
 			told := *conflict
 			told.Want = want
-			if exact == want && !told.Retryable {
-				return Object{}, gone(&told, unclear, err)
+			err = &told
+			switch {
+			case told.Retryable:
+			case unclear != nil:
+				return Object{}, fmt.Errorf("%w: an earlier attempt may have done it: %w; %w", ErrOutcomeUnknown, unclear, err)
+			case exact == want:
+				return Object{}, err
 			}
-			err = &told // the object moved between the read and the step
 		case refused(err):
 			return Object{}, err
 		default:
-			unclear = true
+			unclear = err
 		}
 		if !c.pause(ctx, try) {
 			break
 		}
 	}
-	if unclear && !errors.Is(err, ErrConflict) {
-		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	if unclear != nil {
+		return Object{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, unclear)
 	}
 	return Object{}, err
-}
-
-// gone turns a conflict into ErrOutcomeUnknown when an earlier attempt, whose
-// reply was lost, may be what it conflicts with.
-func gone(conflict *ConflictError, unclear bool, cause error) error {
-	if !unclear {
-		return conflict
-	}
-	return fmt.Errorf("%w: an earlier attempt may have done it: %w", ErrOutcomeUnknown, errors.Join(conflict, cause))
 }

@@ -25,18 +25,34 @@ type keeper struct {
 	ended     bool
 	confirmed time.Time // when the last confirmed statement was sent
 	lease     time.Duration
+	last      time.Time // the end of the intent's life, in local time
 	beat      *time.Timer
 	dog       *time.Timer // ends the work when the lease is over
 }
 
+// newKeeper: the intent is as a statement sent at confirmed returned it.
 func newKeeper(ctx context.Context, up *Upload, confirmed time.Time, lease time.Duration) *keeper {
 	k := &keeper{up: up, confirmed: confirmed, lease: lease}
+	in := up.current()
+	now := in.UpdatedAt // the database's clock at the latest, when it is not told
+	if in.DueAt.Before(in.ExpiresAt) {
+		now = in.DueAt.Add(-lease)
+	}
+	k.last = confirmed.Add(in.ExpiresAt.Sub(now))
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.beat = time.AfterFunc(time.Until(confirmed.Add(lease/3)), k.heartbeat)
-	k.dog = time.AfterFunc(time.Until(confirmed.Add(lease)), func() { k.end(ErrIntentLost) })
+	k.dog = time.AfterFunc(time.Until(k.over()), func() { k.end(ErrIntentLost) })
 	return k
+}
+
+// over is when the work must end, unless another heartbeat is confirmed.
+func (k *keeper) over() time.Time {
+	if end := k.confirmed.Add(k.lease); end.Before(k.last) {
+		return end
+	}
+	return k.last
 }
 
 // end stops the heartbeats and cancels the work, for this reason.
@@ -57,7 +73,7 @@ func (k *keeper) end(why error) {
 
 func (k *keeper) heartbeat() {
 	k.mu.Lock()
-	until := k.confirmed.Add(k.lease)
+	until := k.over()
 	over := k.ended || k.ctx.Err() != nil
 	k.mu.Unlock()
 	if over {
@@ -70,17 +86,21 @@ func (k *keeper) heartbeat() {
 	cancel()
 	switch {
 	case err == nil:
-		// Settle may have moved the upload's own version while this was under way.
-		if err = lostTo(row, k.up.current().Version); err == nil {
+		known := k.up.current() // Settle may just have moved its version
+		switch err := lostTo(row, known); {
+		case err == nil && row.Version == in.Version:
 			k.heard(sent, row)
-			return
+		case err == nil:
+			k.again(c.opts.IntentTTL / 12)
+		case errors.Is(err, ErrAlreadyCommitted):
+			k.end(context.Canceled) // by CommitTx, or by a commit in flight: nothing is left to keep
+		default:
+			k.end(err)
 		}
-		if row.Committed() {
-			err = context.Canceled // by CommitTx, or by a commit in flight: nothing is left to keep
-		}
-		k.end(err)
 	case errors.Is(err, ErrNotFound):
 		k.end(ErrIntentLost)
+	case k.ctx.Err() != nil:
+		k.end(context.Canceled)
 	default:
 		c.opts.Logger.Warn("blobtx: heartbeat failed", "key", in.Key, "intent", in.ID, "error", err)
 		k.again(c.opts.IntentTTL / 12)
@@ -96,7 +116,7 @@ func (k *keeper) heard(sent time.Time, row Intent) {
 		return
 	}
 	k.confirmed, k.lease = sent, k.up.c.opts.IntentTTL
-	k.dog.Reset(time.Until(sent.Add(k.lease)))
+	k.dog.Reset(time.Until(k.over()))
 	if row.DueAt.Before(row.ExpiresAt) {
 		k.beat.Reset(time.Until(sent.Add(k.lease / 3)))
 	}

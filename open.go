@@ -77,7 +77,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 		if len(p) == 0 {
 			return 0, nil
 		}
-		if r.offset >= r.object.Blob.Size && r.object.Blob.Size > 0 {
+		if r.offset >= r.object.Blob.Size && r.offset > 0 { // an empty blob is opened, to see that it is there
 			return 0, io.EOF
 		}
 		if r.body == nil {
@@ -88,7 +88,10 @@ func (r *Reader) Read(p []byte) (int, error) {
 		n, err := r.body.Read(p)
 		if n > 0 {
 			r.failed = 0
-			return n, r.took(p[:n])
+			if err := r.took(p[:n]); err != nil {
+				return 0, err // without the bytes: io.ReadFull would drop the error
+			}
+			return n, nil
 		}
 		switch {
 		case errors.Is(err, io.EOF) && r.offset == r.object.Blob.Size:
@@ -108,7 +111,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// took accounts for bytes that were read, and verifies the whole with its last.
+// took accounts for bytes that were read, and verifies the whole before its
+// last bytes are handed out: who copies exactly Size bytes asks for no more.
 func (r *Reader) took(p []byte) error {
 	r.pinned = true
 	if r.offset == 0 {
@@ -119,11 +123,16 @@ func (r *Reader) took(p []byte) error {
 		r.hashed += int64(len(p))
 	}
 	r.offset += int64(len(p))
-	if r.offset > r.object.Blob.Size {
-		return r.fail(fmt.Errorf("blob %q has more than the %d bytes of its row: %w", r.object.Blob.Name, r.object.Blob.Size, ErrCorrupt))
-	}
+	more := r.offset > r.object.Blob.Size
 	if r.offset == r.object.Blob.Size {
-		return r.verify(nil)
+		if err := r.verify(nil); err != nil {
+			return err
+		}
+		n, _ := io.ReadFull(r.body, make([]byte, 1)) // any other end is as good: size and hash are right
+		more = n > 0
+	}
+	if more {
+		return r.fail(fmt.Errorf("blob %q has more than the %d bytes of its row: %w", r.object.Blob.Name, r.object.Blob.Size, ErrCorrupt))
 	}
 	return nil
 }
@@ -166,7 +175,7 @@ func (r *Reader) open() error {
 		case rowErr != nil:
 			return fmt.Errorf("read the row again: %w", rowErr)
 		case current.Blob.Name == blob.Name && current.Blob.ETag == blob.ETag:
-			return fmt.Errorf("blob %q: %w: %w", blob.Name, ErrCorrupt, err)
+			return fmt.Errorf("blob %q: %w: %v", blob.Name, ErrCorrupt, err) // not a conflict: the row stands
 		case r.pinned:
 			return &ConflictError{Key: r.object.Key, Want: want, Current: &current}
 		case try == 8:

@@ -3,6 +3,7 @@ package blobtx
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/blobtx/blobtx/store"
@@ -117,6 +118,7 @@ type groupMember struct {
 	err        error
 }
 
+// record returns once the settlement is written, or ctx is done.
 func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) error {
 	me := &groupMember{settlement: s}
 	g.mu.Lock()
@@ -124,8 +126,14 @@ func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) erro
 	if g.writing {
 		me.turn = make(chan bool, 1)
 		g.mu.Unlock()
-		if lead := <-me.turn; !lead {
-			return me.err
+		select {
+		case lead := <-me.turn:
+			if !lead {
+				return me.err
+			}
+		case <-ctx.Done():
+			g.leave(me)
+			return context.Cause(ctx)
 		}
 		g.mu.Lock()
 	}
@@ -138,18 +146,42 @@ func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) erro
 	for i, member := range batch {
 		settlements[i] = member.settlement
 	}
+	// The others must not suffer when this caller leaves.
+	ctx, cancel := detached(ctx, cleanBound)
+	defer cancel()
 	_, err := g.write(ctx, settlements)
 
 	g.mu.Lock()
-	if len(g.queue) > 0 {
-		g.queue[0].turn <- true
-	} else {
-		g.writing = false
-	}
+	g.next()
 	g.mu.Unlock()
 	for _, member := range batch[1:] {
 		member.err = err
 		member.turn <- false
 	}
 	return err
+}
+
+// next hands the lead to whoever waits first.
+func (g *groupCommit) next() {
+	g.writing = len(g.queue) > 0
+	if g.writing {
+		g.queue[0].turn <- true
+	}
+}
+
+// leave takes a member out who waits no longer, with the lead if it has just
+// been handed to it.
+func (g *groupCommit) leave(me *groupMember) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.queue, me); i >= 0 {
+		g.queue = slices.Delete(g.queue, i, i+1)
+	}
+	select {
+	case lead := <-me.turn:
+		if lead {
+			g.next()
+		}
+	default:
+	}
 }

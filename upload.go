@@ -92,7 +92,8 @@ func (u *Upload) moved(version int64) {
 // ErrInvalid: bad input, nothing was sent. A *BodyError or ErrBodyMismatch: the
 // body failed or is not as declared, nothing is readable. ErrIntentLost: too
 // slow, or aborted. ErrTakenOver. ErrIdempotencyReuse: other bytes than the
-// first attempt's. ErrForeignBlob.
+// first attempt's. ErrForeignBlob. ErrNotFound: the intent is no longer
+// remembered.
 func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, opts *UploadOptions) (*Upload, error) {
 	if in == nil || in.ID == "" {
 		return nil, fmt.Errorf("blobtx: upload: no intent: %w", ErrInvalid)
@@ -112,11 +113,8 @@ func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, op
 	if !in.Committed() {
 		// It may have waited in a queue: is it alive, and still its holder's?
 		beat, err := c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: in.Version, TTL: lease})
-		if errors.Is(err, ErrNotFound) {
-			err = ErrIntentLost
-		}
 		if err == nil {
-			err = lostTo(beat, in.Version)
+			err = lostTo(beat, *in)
 		}
 		if err != nil && !beat.Committed() {
 			return nil, failed("upload", in.Key, in.ID, err)
@@ -127,17 +125,19 @@ func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, op
 	return up, failed("upload", in.Key, in.ID, err)
 }
 
-// lostTo returns why an intent is no longer its holder's, nil while it is.
-func lostTo(in Intent, version int64) error {
+// lostTo returns why an intent, as it stands now, is no longer what its holder
+// knew, nil while it is. A version that grew under the same holder is the
+// holder's own Settle.
+func lostTo(now, known Intent) error {
 	switch {
-	case in.State == store.Abandoned:
+	case now.State == store.Abandoned:
 		return ErrIntentLost
-	case in.State == store.Held:
+	case now.State == store.Held:
 		return ErrHeld
-	case in.Committed():
-		return ErrAlreadyCommitted
-	case in.Version != version:
+	case now.Version != known.Version && now.Holder != known.Holder:
 		return ErrTakenOver
+	case now.Committed():
+		return ErrAlreadyCommitted
 	}
 	return nil
 }
