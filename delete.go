@@ -109,7 +109,7 @@ func (c *Coordinator) change(ctx context.Context, key string, want Condition, st
 			}
 		case refused(err):
 			return Object{}, err
-		default:
+		case !errors.Is(err, ErrBusy): // which changed nothing
 			unclear = err
 		}
 		if !c.pause(ctx, try) {

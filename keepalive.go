@@ -91,6 +91,7 @@ func (k *keeper) heartbeat() {
 		case err == nil && row.Version == in.Version:
 			k.heard(sent, row)
 		case err == nil:
+			k.up.landed(row.Version)
 			k.again(c.opts.IntentTTL / 12)
 		case errors.Is(err, ErrAlreadyCommitted):
 			k.end(context.Canceled) // by CommitTx, or by a commit in flight: nothing is left to keep

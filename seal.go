@@ -2,8 +2,8 @@ package blobtx
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/blobtx/blobtx/store"
@@ -102,86 +102,45 @@ func each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// groupCommit writes settlements: who arrives first writes for all who have
-// come meanwhile, so that under load one statement settles many commits.
+// groupCommit records seals: who arrives first writes for all who come
+// meanwhile, and they do not wait. So under load one statement settles many
+// commits, and most pay nothing. What a crash or a failure leaves unrecorded is
+// due to the sweeper in a moment.
 type groupCommit struct {
 	write func(context.Context, []store.IntentSettlement) (int, error)
 
 	mu      sync.Mutex // held for a few assignments, never across a call
 	writing bool
-	queue   []*groupMember
+	queue   []store.IntentSettlement
 }
 
-type groupMember struct {
-	settlement store.IntentSettlement
-	turn       chan bool // true: lead; false: written, see err
-	err        error
-}
+const (
+	mostQueued = 4096 // while a write hangs; the rest is the sweeper's
+	mostRounds = 3    // of one writer; what has come since is the next one's
+)
 
-// record returns once the settlement is written, or ctx is done.
 func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) error {
-	me := &groupMember{settlement: s}
-	g.mu.Lock()
-	g.queue = append(g.queue, me)
-	if g.writing {
-		me.turn = make(chan bool, 1)
-		g.mu.Unlock()
-		select {
-		case lead := <-me.turn:
-			if !lead {
-				return me.err
-			}
-		case <-ctx.Done():
-			g.leave(me)
-			return context.Cause(ctx)
-		}
-		g.mu.Lock()
-	}
-	g.writing = true
-	batch := g.queue // I am the first in it
-	g.queue = nil
-	g.mu.Unlock()
-
-	settlements := make([]store.IntentSettlement, len(batch))
-	for i, member := range batch {
-		settlements[i] = member.settlement
-	}
-	// The others must not suffer when this caller leaves.
-	ctx, cancel := detached(ctx, cleanBound)
-	defer cancel()
-	_, err := g.write(ctx, settlements)
-
-	g.mu.Lock()
-	g.next()
-	g.mu.Unlock()
-	for _, member := range batch[1:] {
-		member.err = err
-		member.turn <- false
-	}
-	return err
-}
-
-// next hands the lead to whoever waits first.
-func (g *groupCommit) next() {
-	g.writing = len(g.queue) > 0
-	if g.writing {
-		g.queue[0].turn <- true
-	}
-}
-
-// leave takes a member out who waits no longer, with the lead if it has just
-// been handed to it.
-func (g *groupCommit) leave(me *groupMember) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.queue, me); i >= 0 {
-		g.queue = slices.Delete(g.queue, i, i+1)
+	if len(g.queue) < mostQueued {
+		g.queue = append(g.queue, s)
 	}
-	select {
-	case lead := <-me.turn:
-		if lead {
-			g.next()
-		}
-	default:
+	if g.writing {
+		return nil
 	}
+	g.writing = true
+	defer func() { g.writing = false }()
+	// What others left here must not suffer when this caller leaves.
+	ctx, cancel := detached(ctx, cleanBound)
+	defer cancel()
+	var failure error
+	for round := 0; round < mostRounds && len(g.queue) > 0; round++ {
+		batch := g.queue
+		g.queue = nil
+		g.mu.Unlock()
+		_, err := g.write(ctx, batch)
+		g.mu.Lock()
+		failure = errors.Join(failure, err)
+	}
+	return failure
 }

@@ -44,8 +44,13 @@ func (c *Coordinator) settle(ctx context.Context, ups []*Upload) (Outcome, error
 			committed = append(committed, *up.replay)
 			continue
 		}
-		own := up.current()
+		own := up.settle()
 		in, err := c.takeOver(ctx, store.TakeOverParams{ID: own.ID, Version: own.Version, Holder: own.Holder, TTL: c.opts.IntentTTL})
+		version := int64(0)
+		if err == nil && in.State == store.Uploading && in.Holder == own.Holder {
+			version = in.Version
+		}
+		up.moved(version)
 		if err == nil {
 			err = settled(in)
 		}
@@ -57,7 +62,6 @@ func (c *Coordinator) settle(ctx context.Context, ups []*Upload) (Outcome, error
 			if in.Holder != own.Holder {
 				return Outcome{}, ErrTakenOver
 			}
-			up.moved(in.Version)
 		case err == nil: // abandoned
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrHeld):
 			return Outcome{}, err

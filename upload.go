@@ -37,8 +37,9 @@ type Upload struct {
 	replay *Object
 	keeper *keeper
 
-	mu     sync.Mutex // held for a copy, never across a call
-	intent Intent
+	mu       sync.Mutex // held for a copy, never across a call
+	intent   Intent
+	settling int // Settles under way, which move the version themselves
 }
 
 // Intent returns the intent. Its Key is the one to use: a known idempotency key
@@ -73,11 +74,30 @@ func (u *Upload) current() Intent {
 	return u.intent
 }
 
-// moved records that the intent was taken over for this very upload.
+// settle begins a takeover for this very upload; moved ends it, with the
+// version it gave, or 0 if it failed.
+func (u *Upload) settle() Intent {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.settling++
+	return u.intent
+}
+
 func (u *Upload) moved(version int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.intent.Version = version
+	u.settling--
+	u.intent.Version = max(u.intent.Version, version)
+}
+
+// landed adopts the version of a takeover of its own that landed after its
+// Settle had given up.
+func (u *Upload) landed(version int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.settling == 0 {
+		u.intent.Version = max(u.intent.Version, version)
+	}
 }
 
 // Upload streams body to the intent's blob, create-only, and keeps the intent
@@ -115,6 +135,13 @@ func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, op
 		beat, err := c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: in.Version, TTL: lease})
 		if err == nil {
 			err = lostTo(beat, *in)
+		}
+		if err == nil && beat.Version != in.Version { // a copy from before a Settle of its own
+			sent = time.Now()
+			beat, err = c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: beat.Version, TTL: lease})
+			if err == nil {
+				err = lostTo(beat, *in)
+			}
 		}
 		if err != nil && !beat.Committed() {
 			return nil, failed("upload", in.Key, in.ID, err)

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -97,13 +96,26 @@ func (s *Store) SettleRetired(ctx context.Context, list []store.RetiredSettlemen
 }
 
 func (s *Store) settle(ctx context.Context, what string, batch []settlement,
-	write func(ctx context.Context, q session, gone, kept string) (int, error),
+	write func(ctx context.Context, q session, batch []settlement) (int, error),
 ) (int, error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
 	slices.SortStableFunc(batch, func(a, b settlement) int { return cmp.Compare(a.ID, b.ID) })
-	var gone, kept []settlement
+	run := s.step
+	if gone, kept := split(batch); !s.engine.settlesAtOnce() && len(gone) > 0 && len(kept) > 0 {
+		run = s.txStep
+	}
+	n := 0
+	err := run(ctx, what, func(ctx context.Context, q session) (err error) {
+		n, err = write(ctx, q, batch)
+		return err
+	})
+	return result(n, err)
+}
+
+// split tells the rows to delete from those to keep.
+func split(batch []settlement) (gone, kept []settlement) {
 	for _, one := range batch {
 		if one.Verdict == store.ToGone {
 			gone = append(gone, one)
@@ -111,33 +123,7 @@ func (s *Store) settle(ctx context.Context, what string, batch []settlement,
 			kept = append(kept, one)
 		}
 	}
-	goneText, err := settlementText(gone)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
-	}
-	keptText, err := settlementText(kept)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
-	}
-	run := s.txStep
-	if s.engine.settlesAtOnce() || goneText == "" || keptText == "" {
-		run = s.step
-	}
-	n := 0
-	err = run(ctx, what, func(ctx context.Context, q session) (err error) {
-		n, err = write(ctx, q, goneText, keptText)
-		return err
-	})
-	return result(n, err)
-}
-
-// settlementText returns "" for none.
-func settlementText(batch []settlement) (string, error) {
-	if len(batch) == 0 {
-		return "", nil
-	}
-	text, err := json.Marshal(batch)
-	return string(text), err
+	return gone, kept
 }
 
 // Forget is store.RowStore's.

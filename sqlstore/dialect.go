@@ -74,10 +74,9 @@ type engine interface {
 
 	claimIntents(ctx context.Context, s session, limit int, lease, until int64) (now int64, in []store.Intent, err error)
 	claimRetired(ctx context.Context, s session, limit int, due, until int64) ([]store.Retired, error)
-	// The settlements are JSON, of the form that settlement has.
-	settleIntents(ctx context.Context, s session, gone, kept string) (int, error)
-	settleRetired(ctx context.Context, s session, gone, kept string) (int, error)
-	settlesAtOnce() bool // gone and kept are one statement
+	settleIntents(ctx context.Context, s session, batch []settlement) (int, error)
+	settleRetired(ctx context.Context, s session, batch []settlement) (int, error)
+	settlesAtOnce() bool // a batch is one statement, whatever the verdicts
 	forget(ctx context.Context, s session, limit int) (int, error)
 }
 

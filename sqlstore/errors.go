@@ -38,7 +38,7 @@ func classify(err error) class {
 	if c := classifyOne(err); c != 0 {
 		return c
 	}
-	switch e := err.(type) { //nolint:errorlint // this is the walk
+	switch e := err.(type) { // this is the walk
 	case interface{ Unwrap() error }:
 		return classify(e.Unwrap())
 	case interface{ Unwrap() []error }:
@@ -52,7 +52,7 @@ func classify(err error) class {
 }
 
 func classifyOne(err error) class {
-	switch e := err.(type) { //nolint:errorlint // one link of the chain
+	switch e := err.(type) { // one link of the chain
 	case interface{ SQLState() string }: // pgx, pq
 		return classifySQLState(e.SQLState())
 	case interface{ SQLErrorNumber() int32 }: // go-mssqldb
@@ -114,11 +114,11 @@ func classifyMySQL(number uint64) class {
 
 func classifySQLite(err error, v reflect.Value) class {
 	code := 0
-	if e, ok := err.(interface{ Code() int }); ok { //nolint:errorlint // modernc
+	if e, ok := err.(interface{ Code() int }); ok { // modernc
 		code = e.Code()
 	} else if f := v.FieldByName("Code"); f.IsValid() && f.CanInt() { // mattn
 		code = int(f.Int())
-	} else if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() { //nolint:errorlint // ncruces: busy
+	} else if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() { // ncruces: busy
 		code = sqliteBusy
 	}
 	switch code & 0xff { // the rest refines

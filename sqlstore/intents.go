@@ -38,10 +38,18 @@ func checkInsert(p store.InsertParams) (metadata string, err error) {
 	if err := checkText("intent id", p.ID); err != nil {
 		return "", err
 	}
-	if err := checkText("holder", p.Holder); err != nil {
+	if err := checkHolder(p.Holder); err != nil {
 		return "", err
 	}
 	return formatMetadata(p.Metadata)
+}
+
+// checkHolder accepts the empty holder, which is nobody's.
+func checkHolder(holder string) error {
+	if holder == "" {
+		return nil
+	}
+	return checkText("holder", holder)
 }
 
 func (s *Store) insertIntent(ctx context.Context, q session, p store.InsertParams, metadata string) (store.Intent, error) {
@@ -96,7 +104,7 @@ func (s *Store) TakeOver(ctx context.Context, p store.TakeOverParams) (store.Int
 	if err := checkText("intent id", p.ID); err != nil {
 		return store.Intent{}, err
 	}
-	if err := checkText("holder", p.Holder); err != nil {
+	if err := checkHolder(p.Holder); err != nil {
 		return store.Intent{}, err
 	}
 	var in store.Intent
@@ -126,6 +134,9 @@ func (s *Store) Heartbeat(ctx context.Context, p store.HeartbeatParams) (store.I
 // Abandon is store.RowStore's.
 func (s *Store) Abandon(ctx context.Context, p store.AbandonParams) (store.Intent, error) {
 	if err := checkText("intent id", p.ID); err != nil {
+		return store.Intent{}, err
+	}
+	if err := checkHolder(p.Holder); err != nil {
 		return store.Intent{}, err
 	}
 	var in store.Intent

@@ -161,7 +161,7 @@ func (s *Store) commitOne(ctx context.Context, q session, step commitStep) (stor
 			return store.Object{}, err
 		}
 		if err := lost(step.CommitParams, in, expired, found, q.own); err != nil {
-			return store.Object{}, fmt.Errorf("commit %q: intent %s: %w", step.Key, step.IntentID, err)
+			return store.Object{}, fmt.Errorf("%q: intent %s: %w", step.Key, step.IntentID, err)
 		}
 		want = in.Expect
 		if err := s.conflict(ctx, q, in.Key, want); err != nil {

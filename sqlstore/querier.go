@@ -55,7 +55,7 @@ func (q sqlQuerier) Query(ctx context.Context, query string, args []any, each fu
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // the one that counts is below
+	defer rows.Close() // the one that counts is below
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
 			return err

@@ -39,7 +39,7 @@ func (s *Store) onConn(ctx context.Context, what string, fn func(ctx context.Con
 	if err != nil {
 		return describe(what, err)
 	}
-	defer c.Close() //nolint:errcheck // it only gives the connection back
+	defer c.Close() // it only gives the connection back
 	start := time.Now()
 	for try := 0; ; try++ {
 		err := fn(ctx, c)
@@ -96,13 +96,18 @@ func (s *Store) inOwnTx(ctx context.Context, c *sql.Conn, fn func(ctx context.Co
 // it was begun with ends.
 type sqlTx struct {
 	*sql.Tx
-	ctx    context.Context //nolint:containedctx // the transaction's life, which its statements share
+	ctx    context.Context // the transaction's life, which its statements share
 	cancel context.CancelFunc
 }
 
 func beginSQL(ctx context.Context, c *sql.Conn, opts *sql.TxOptions) (*sqlTx, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel) // until it has begun
 	tx, err := c.BeginTx(life, opts)
+	if !stop() && err == nil {
+		_ = tx.Rollback() // an error where database/sql was faster
+		err = ctx.Err()
+	}
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("begin: %w", err)
@@ -135,7 +140,7 @@ func (t *sqlTx) Rollback() error {
 type rawTx struct {
 	sqlQuerier
 	conn  *sql.Conn
-	ctx   context.Context //nolint:containedctx // for COMMIT and ROLLBACK
+	ctx   context.Context // for COMMIT and ROLLBACK
 	ended bool
 }
 

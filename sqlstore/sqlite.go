@@ -72,7 +72,7 @@ func newSQLiteEngine(x func(string) string) *sqliteEngine {
 			blobNameText: x(`SELECT (SELECT count(*) FROM {intents} WHERE blob_name = ?1) + (SELECT count(*) FROM {objects} WHERE blob_name = ?1)` +
 				` + (SELECT count(*) FROM {retired} WHERE blob_name = ?1)`),
 			takeOverText: x(`UPDATE {intents} SET version = version + 1, holder = ?3, due_at = min({now} + ?4, expires_at), updated_at = {now}` +
-				` WHERE id = ?1 AND state = 'uploading' AND (version = ?2 OR holder = ?3) RETURNING ` + unaliased("t.", intentColumns)),
+				` WHERE id = ?1 AND state = 'uploading' AND (version = ?2 OR (?3 <> '' AND holder = ?3)) RETURNING ` + unaliased("t.", intentColumns)),
 			heartbeatText: x(`UPDATE {intents} SET due_at = min({now} + ?3, expires_at), beats = beats + 1` +
 				` WHERE id = ?1 AND state = 'uploading' AND version = ?2 RETURNING ` + unaliased("t.", intentColumns)),
 			abandonText: x(`UPDATE {intents} SET state = 'abandoned', version = version + 1, watched = 0, idempotency_key = NULL, due_at = {now}, updated_at = {now}` +
@@ -218,21 +218,29 @@ func inOrder[T any](rows []T, names []string, name func(T) string) {
 
 func (e *sqliteEngine) settlesAtOnce() bool { return false }
 
-func (e *sqliteEngine) settleIntents(ctx context.Context, s session, gone, kept string) (int, error) {
-	return settleBoth(ctx, s, e.intentsGone, gone, e.intentsKept, kept)
+func (e *sqliteEngine) settleIntents(ctx context.Context, s session, batch []settlement) (int, error) {
+	return settleParts(ctx, s, batch, e.intentsGone, e.intentsKept)
 }
 
-func (e *sqliteEngine) settleRetired(ctx context.Context, s session, gone, kept string) (int, error) {
-	return settleBoth(ctx, s, e.retiredGone, gone, e.retiredKept, kept)
+func (e *sqliteEngine) settleRetired(ctx context.Context, s session, batch []settlement) (int, error) {
+	return settleParts(ctx, s, batch, e.retiredGone, e.retiredKept)
 }
 
-func settleBoth(ctx context.Context, s session, goneText, gone, keptText, kept string) (int, error) {
+func settleParts(ctx context.Context, s session, batch []settlement, goneText, keptText string) (int, error) {
+	gone, kept := split(batch)
 	total := int64(0)
-	for _, one := range [][2]string{{goneText, gone}, {keptText, kept}} {
-		if one[1] == "" {
+	for _, part := range []struct {
+		query string
+		batch []settlement
+	}{{goneText, gone}, {keptText, kept}} {
+		if len(part.batch) == 0 {
 			continue
 		}
-		n, err := s.Exec(ctx, one[0], one[1])
+		text, err := json.Marshal(part.batch)
+		if err != nil {
+			return 0, err
+		}
+		n, err := s.Exec(ctx, part.query, string(text))
 		if err != nil {
 			return 0, err
 		}

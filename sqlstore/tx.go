@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func (t *rowTx) run(ctx context.Context, what string, fn func(ctx context.Contex
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.dead != nil {
-		return fmt.Errorf("%s: %w: an earlier step failed: %w", what, store.ErrTxUnusable, t.dead)
+		return fmt.Errorf("%s: %w: %w", what, store.ErrTxUnusable, t.dead)
 	}
 	err := ctx.Err() // not its cause, which may say more about a row than is known here
 	if err == nil {
@@ -58,11 +59,15 @@ func (t *rowTx) run(ctx context.Context, what string, fn func(ctx context.Contex
 		// a write.
 		err = t.s.checkOnce(t.s.engine.detach(ctx), t.q)
 	}
+	err = describe(what, err)
 	if err == nil || clean(err) {
 		return err
 	}
-	t.dead = describe(what, err)
-	return fmt.Errorf("%w: %w", store.ErrTxUnusable, t.dead)
+	t.dead = fmt.Errorf("an earlier step failed: %w", err)
+	if errors.Is(err, store.ErrTxUnusable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrTxUnusable, err)
 }
 
 func (t *rowTx) CommitObjects(ctx context.Context, p []store.CommitParams) ([]store.Object, error) {
@@ -122,9 +127,10 @@ const txBound = time.Minute
 // handler, nor cut a COMMIT short whose outcome would be unknown then: so the
 // context that fn is given, and the transaction, outlive ctx's cancellation,
 // for at most a minute or until ctx's own deadline if that is later; and
-// COMMIT has a bound of its own. Give that context to every statement in fn. An error of COMMIT itself
-// is one whose outcome is unknown unless IsRetryable says otherwise. ErrBusy:
-// no connection was to be had.
+// COMMIT has a bound of its own. Give that context to every statement in fn.
+//
+// An error of fn is returned as it is. After an error of COMMIT itself the
+// outcome is unknown unless IsRetryable. ErrBusy: no connection was to be had.
 func (s *Store) InTx(ctx context.Context, opts *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	if fn == nil {
 		return fmt.Errorf("in transaction: fn is nil: %w", store.ErrInvalid)
@@ -133,7 +139,7 @@ func (s *Store) InTx(ctx context.Context, opts *sql.TxOptions, fn func(ctx conte
 	if err != nil {
 		return describe("in transaction", err)
 	}
-	defer c.Close() //nolint:errcheck // it only gives the connection back
+	defer c.Close() // it only gives the connection back
 	tx, err := beginSQL(ctx, c, opts)
 	if err != nil {
 		return describe("in transaction", err)

@@ -55,7 +55,8 @@ type RowStore interface {
 	// Heartbeat moves due_at to now + TTL, but not beyond ExpiresAt, and counts
 	// a beat, if the intent is uploading at p.Version; it changes nothing else,
 	// above all not the version. It never waits for a row lock: a locked row
-	// cannot be claimed and counts as alive. It returns the intent as it then
+	// cannot be claimed and counts as alive. (Where one writer locks the whole
+	// database, it waits like every step.) It returns the intent as it then
 	// stands: alive if it is uploading at p.Version. ErrNotFound: no such intent.
 	Heartbeat(ctx context.Context, p HeartbeatParams) (Intent, error)
 
@@ -118,8 +119,8 @@ type RowStore interface {
 //
 // Inside a caller's transaction they use that transaction only, and:
 //
-//   - A *ConflictError, ErrIntentLost, ErrTakenOver, ErrHeld and
-//     ErrAlreadyCommitted leave no trace: if the caller commits anyway,
+//   - A *ConflictError, ErrNotFound, ErrInvalid, ErrIntentLost, ErrTakenOver,
+//     ErrHeld and ErrAlreadyCommitted leave no trace: if the caller commits anyway,
 //     everything is as before, whatever the number of uploads, and the
 //     transaction stays usable.
 //   - After any other error nothing more is issued on the transaction; the
