@@ -8,6 +8,10 @@ import (
 	"github.com/blobtx/blobtx/store"
 )
 
+// CommitFunc is what CommitWith hands to its function: it commits the uploads
+// in the transaction that the RowTx is bound to.
+type CommitFunc = func(store.RowTx) ([]Object, error)
+
 // CommitWith commits uploads beside the application's own writes, and gives a
 // true answer even when the reply to COMMIT is lost.
 //
@@ -30,12 +34,12 @@ import (
 // When all uploads are replays, the stored objects come back and fn is not
 // called. A mixture is ErrInvalid. A panic in fn passes through; the sweeper
 // settles.
-func (c *Coordinator) CommitWith(ctx context.Context, fn func(ctx context.Context, commit func(store.RowTx) ([]Object, error)) error, ups ...*Upload) ([]Object, error) {
+func (c *Coordinator) CommitWith(ctx context.Context, fn func(ctx context.Context, commit CommitFunc) error, ups ...*Upload) ([]Object, error) {
 	objects, err := c.commitWith(ctx, fn, ups)
 	return objects, c.failedUploads("commit", ups, err)
 }
 
-func (c *Coordinator) commitWith(ctx context.Context, fn func(context.Context, func(store.RowTx) ([]Object, error)) error, ups []*Upload) ([]Object, error) {
+func (c *Coordinator) commitWith(ctx context.Context, fn func(context.Context, CommitFunc) error, ups []*Upload) ([]Object, error) {
 	if fn == nil {
 		return nil, fmt.Errorf("the function is nil: %w", ErrInvalid)
 	}
@@ -65,7 +69,7 @@ func (c *Coordinator) retryable(err error) bool {
 }
 
 // commitWithOnce runs fn once; whatever it returns is final for that run.
-func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Context, func(store.RowTx) ([]Object, error)) error, ups []*Upload) ([]Object, error) {
+func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Context, CommitFunc) error, ups []*Upload) ([]Object, error) {
 	ctx, cancel := detached(ctx, commitBound)
 	defer cancel()
 	run := &commitRun{turn: make(chan struct{}, 1)}

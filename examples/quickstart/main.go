@@ -103,8 +103,8 @@ func (d *demo) upload(ctx context.Context, key string, opts *blobtx.PutOptions) 
 }
 
 // inTx commits an upload and a row of the application's own in one transaction.
-func (d *demo) inTx(up *blobtx.Upload, title string) func(context.Context, func(store.RowTx) ([]blobtx.Object, error)) error {
-	return func(ctx context.Context, commit func(store.RowTx) ([]blobtx.Object, error)) error {
+func (d *demo) inTx(up *blobtx.Upload, title string) func(context.Context, blobtx.CommitFunc) error {
+	return func(ctx context.Context, commit blobtx.CommitFunc) error {
 		return d.rows.InTx(ctx, nil, func(ctx context.Context, tx *sql.Tx) error {
 			if _, err := commit(d.rows.Tx(tx)); err != nil {
 				return err

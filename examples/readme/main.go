@@ -11,25 +11,30 @@ import (
 	"github.com/blobtx/blobtx"
 	"github.com/blobtx/blobtx/azstore"
 	"github.com/blobtx/blobtx/sqlstore"
-	"github.com/blobtx/blobtx/store"
 )
 
 func invoices(ctx context.Context, db *sql.DB, client *container.Client, logo, invoice io.Reader, out io.Writer) error {
-	rows, err := sqlstore.New(db, sqlstore.SQLite, nil) // your *sql.DB; run rows.Migrate once
+	rows, err := sqlstore.New(db, sqlstore.SQLite, nil)
 	if err != nil {
 		return err
 	}
-	blobs, err := azstore.New(client, nil) // your *container.Client
+	blobs, err := azstore.New(client, nil)
 	if err != nil {
 		return err
 	}
-	// README: begin
 	c, err := blobtx.New(rows, blobs, nil)
 	if err != nil {
 		return err
 	}
-	go c.RunSweeper(ctx, nil) // in every process; there is nothing else to run
+	go c.RunSweeper(ctx, nil)
+	if err := save(ctx, c, rows, logo, invoice); err != nil {
+		return err
+	}
+	return load(ctx, c, out)
+}
 
+// README: begin
+func save(ctx context.Context, c *blobtx.Coordinator, rows *sqlstore.Store, logo, invoice io.Reader) error {
 	if _, err := c.Put(ctx, "logo.png", logo, nil); err != nil { // creates, never replaces
 		return err
 	}
@@ -38,7 +43,7 @@ func invoices(ctx context.Context, db *sql.DB, client *container.Client, logo, i
 		return err
 	}
 	defer up.Release()
-	_, err = c.CommitWith(ctx, func(ctx context.Context, commit func(store.RowTx) ([]blobtx.Object, error)) error {
+	_, err = c.CommitWith(ctx, func(ctx context.Context, commit blobtx.CommitFunc) error {
 		return rows.InTx(ctx, nil, func(ctx context.Context, tx *sql.Tx) error { // your transaction
 			if _, err := commit(rows.Tx(tx)); err != nil {
 				return err
@@ -47,17 +52,19 @@ func invoices(ctx context.Context, db *sql.DB, client *container.Client, logo, i
 			return err
 		})
 	}, up)
-	if err != nil {
-		return err
-	}
-	file, err := c.Open(ctx, "invoice/7.pdf", nil) // io.ReadSeekCloser: http.ServeContent takes it
+	return err
+}
+
+func load(ctx context.Context, c *blobtx.Coordinator, to io.Writer) error {
+	file, err := c.Open(ctx, "invoice/7.pdf", nil) // one version; http.ServeContent takes it
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = io.Copy(out, file)
+	_, err = io.Copy(to, file)
 	return err
-	// README: end
 }
+
+// README: end
 
 func main() {}

@@ -42,13 +42,9 @@ func TestTheReadmesCodeRuns(t *testing.T) {
 func TestTheReadmeShowsThisCode(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	require.NoError(t, err)
-	_, code, _ := strings.Cut(string(source), "\t// README: begin\n")
-	code, _, _ = strings.Cut(code, "\t// README: end\n")
+	_, code, _ := strings.Cut(string(source), "// README: begin\n")
+	code, _, _ = strings.Cut(code, "\n// README: end\n")
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	var want strings.Builder
-	for line := range strings.Lines(code) {
-		want.WriteString(strings.TrimPrefix(line, "\t"))
-	}
-	require.Contains(t, string(readme), "```go\n"+want.String()+"```\n")
+	require.Contains(t, string(readme), "```go\n"+code+"```\n")
 }
