@@ -38,7 +38,7 @@ quick: ## test the root module alone: no service, no C compiler
 .PHONY: test-newest
 test-newest: services ## test azstore and integration with the newest Azure SDK
 	@GOWORK=$(CURDIR)/integration/newest.work $(SERVICES) -- \
-		go test ./azstore/... ./internal/azfake/... ./integration/...
+		go test ./azstore/... ./internal/azfake/... ./integration/azstore/... ./integration
 
 .PHONY: services
 services: ## install PostgreSQL, Azurite and a C compiler where missing; starts nothing

@@ -34,11 +34,11 @@ type keeper struct {
 func newKeeper(ctx context.Context, up *Upload, confirmed time.Time, lease time.Duration) *keeper {
 	k := &keeper{up: up, confirmed: confirmed, lease: lease}
 	in := up.current()
-	now := in.UpdatedAt // the database's clock at the latest, when it is not told
+	left := min(lease, in.ExpiresAt.Sub(in.UpdatedAt)) // at most, when the life ends before the lease
 	if in.DueAt.Before(in.ExpiresAt) {
-		now = in.DueAt.Add(-lease)
+		left = in.ExpiresAt.Sub(in.DueAt) + lease // due was set to the database's now + lease
 	}
-	k.last = confirmed.Add(in.ExpiresAt.Sub(now))
+	k.last = confirmed.Add(left)
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()

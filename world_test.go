@@ -134,8 +134,23 @@ type wire struct {
 	after func() // called after each step
 }
 
-func (w *wire) fail(at int, kind fault) { w.n, w.at, w.kind, w.step = 0, at, kind, "" }
-func (w *wire) heal()                   { w.at = 0 }
+func (w *wire) fail(at int, kind fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n, w.at, w.kind, w.step = 0, at, kind, ""
+}
+
+func (w *wire) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = 0
+}
+
+func (w *wire) armed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at != 0
+}
 
 // land applies what was delayed.
 func (w *wire) land() {
@@ -246,7 +261,7 @@ type blobsOnWire struct {
 }
 
 func (b blobsOnWire) Create(ctx context.Context, p store.CreateParams) (store.Blob, error) {
-	if b.w.at == 0 {
+	if !b.w.armed() {
 		return b.BlobStore.Create(ctx, p)
 	}
 	// What is delayed on the wire was read from the body before.

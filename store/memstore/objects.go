@@ -66,12 +66,12 @@ func (t *Tx) commitObject(now time.Time, p *store.CommitParams) (*store.Object, 
 		return nil, nil, conflict(in.Key, in.Expect, current)
 	}
 	row := &store.Object{
-		Key: in.Key, Version: store.NextVersion(0, now, p.Random), Blob: p.Blob, IntentID: in.ID,
+		Key: in.Key, Version: t.rows.nextVersion(0, now, p.Random), Blob: p.Blob, IntentID: in.ID,
 		Metadata: in.Metadata, CreatedAt: now, UpdatedAt: now,
 	}
 	row.Blob.Name = in.BlobName
 	if current != nil {
-		row.Version = store.NextVersion(current.Version, now, p.Random)
+		row.Version = t.rows.nextVersion(current.Version, now, p.Random)
 		row.CreatedAt = current.CreatedAt
 		t.retire(current, now.Add(p.ReadGrace))
 	}
@@ -155,7 +155,7 @@ func (t *Tx) setMetadata(now time.Time, p store.MetadataParams) (store.Object, *
 		return store.Object{}, blocker, err
 	}
 	row := *current
-	row.Version = store.NextVersion(current.Version, now, p.Random)
+	row.Version = t.rows.nextVersion(current.Version, now, p.Random)
 	row.Metadata = maps.Clone(p.Metadata)
 	row.UpdatedAt = now
 	t.objects = append(t.objects, objectChange{p.Key, &row})

@@ -22,6 +22,11 @@ const lockTimeout = 5 * time.Second
 type RowsOptions struct {
 	// Now is the database's clock. Defaults to time.Now.
 	Now func() time.Time
+
+	// NextVersion is the rule by which a version follows another; it must not
+	// wait. Defaults to store.NextVersion, the only right one: another is for
+	// proving that a test notices.
+	NextVersion func(current store.Version, clock time.Time, random uint32) store.Version
 }
 
 // Rows is a store.RowStore in memory. It behaves as a SQL database does at
@@ -29,7 +34,8 @@ type RowsOptions struct {
 // else sees them before its commit, and who waited for a lock decides on the
 // newest committed row.
 type Rows struct {
-	now func() time.Time
+	now         func() time.Time
+	nextVersion func(current store.Version, clock time.Time, random uint32) store.Version
 
 	// mu is never held while something waits or the caller's code runs.
 	mu      sync.Mutex
@@ -63,7 +69,9 @@ var _ store.RowStore = (*Rows)(nil)
 // NewRows returns an empty store.
 func NewRows(opts *RowsOptions) *Rows {
 	r := &Rows{
-		now:     time.Now,
+		now:         time.Now,
+		nextVersion: store.NextVersion,
+
 		intents: make(map[string]*store.Intent),
 		objects: make(map[string]*store.Object),
 		retired: make(map[string]*store.Retired),
@@ -73,6 +81,9 @@ func NewRows(opts *RowsOptions) *Rows {
 	}
 	if opts != nil && opts.Now != nil {
 		r.now = opts.Now
+	}
+	if opts != nil && opts.NextVersion != nil {
+		r.nextVersion = opts.NextVersion
 	}
 	return r
 }
