@@ -82,7 +82,11 @@ func (c *Coordinator) lost(ctx context.Context, ups []*Upload, err error) error 
 	for i, up := range ups {
 		ids[i] = up.current().ID
 	}
-	if intents, readErr := c.rows.GetIntents(ctx, ids); readErr != nil || len(intents) == len(ups) {
+	intents, readErr := c.rows.GetIntents(ctx, ids)
+	switch {
+	case readErr != nil:
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, readErr)
+	case len(intents) == len(ups):
 		return err
 	}
 	return fmt.Errorf("the outcome is no longer remembered: %w", ErrNotFound)

@@ -137,10 +137,15 @@ func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) erro
 	for round := 0; round < mostRounds && len(g.queue) > 0; round++ {
 		batch := g.queue
 		g.queue = nil
-		g.mu.Unlock()
-		_, err := g.write(ctx, batch)
-		g.mu.Lock()
-		failure = errors.Join(failure, err)
+		failure = errors.Join(failure, g.writeUnlocked(ctx, batch))
 	}
 	return failure
+}
+
+// writeUnlocked holds the lock again when it returns, and when a driver panics.
+func (g *groupCommit) writeUnlocked(ctx context.Context, batch []store.IntentSettlement) error {
+	g.mu.Unlock()
+	defer g.mu.Lock()
+	_, err := g.write(ctx, batch)
+	return err
 }

@@ -200,6 +200,12 @@ func (c *Coordinator) upload(ctx context.Context, in Intent, sent time.Time, lea
 		return up, nil
 	}
 	up.keeper = newKeeper(ctx, up, sent, lease)
+	sound := false
+	defer func() {
+		if !sound { // not when the caller's reader panics either
+			up.Release()
+		}
+	}()
 	size := o.Size
 	if size == 0 {
 		size = -1
@@ -211,10 +217,9 @@ func (c *Coordinator) upload(ctx context.Context, in Intent, sent time.Time, lea
 		if lost := context.Cause(up.keeper.ctx); lost != nil && ctx.Err() == nil {
 			err = lost // why the upload was cancelled, not that it was
 		}
-		up.Release()
 		return nil, err
 	}
-	up.blob = blob
+	up.blob, sound = blob, true
 	return up, nil
 }
 
