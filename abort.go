@@ -22,10 +22,12 @@ func (c *Coordinator) Abort(ctx context.Context, in *Intent) error {
 	if in == nil || in.ID == "" {
 		return fmt.Errorf("blobtx: abort: no intent: %w", ErrInvalid)
 	}
-	return failed("abort", in.Key, in.ID, c.abort(ctx, in))
+	_, err := c.abort(ctx, in)
+	return failed("abort", in.Key, in.ID, err)
 }
 
-func (c *Coordinator) abort(ctx context.Context, in *Intent) error {
+// abort returns the intent as it then stands, the zero Intent if it is gone.
+func (c *Coordinator) abort(ctx context.Context, in *Intent) (Intent, error) {
 	ctx, cancel := detached(ctx, cleanBound)
 	defer cancel()
 	var now Intent
@@ -33,26 +35,26 @@ func (c *Coordinator) abort(ctx context.Context, in *Intent) error {
 		var err error
 		now, err = c.rows.Abandon(ctx, store.AbandonParams{ID: in.ID, Version: in.Version, Holder: in.Holder})
 		if errors.Is(err, ErrNotFound) {
-			return nil
+			return Intent{}, nil
 		}
 		if err == nil {
 			break
 		}
 		if refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
-			return fmt.Errorf("abandon intent: %w", err)
+			return Intent{}, fmt.Errorf("abandon intent: %w", err)
 		}
 	}
 	if now.State != store.Abandoned {
-		return nil
+		return now, nil
 	}
 	c.event(ctx, Event{Kind: EventAborted, Key: in.Key, IntentID: in.ID, BlobName: now.BlobName})
 	if !c.inserted(in) {
-		return nil
+		return now, nil
 	}
 	// Only now, when the fence is committed: a commit in flight would have won.
 	err := c.deleteBlobs(ctx, []store.DeleteBlob{{Name: now.BlobName, IntentID: in.ID, Pending: true}})[0]
 	if err != nil && !errors.Is(err, ErrBlobNotFound) {
-		return fmt.Errorf("delete blob: %w", err)
+		return now, fmt.Errorf("delete blob: %w", err)
 	}
-	return nil
+	return now, nil
 }

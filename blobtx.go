@@ -111,15 +111,15 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventCommitted EventKind = "committed" // an upload became an object
-	EventReplayed  EventKind = "replayed"  // an idempotency key met its earlier result
-	EventTakenOver EventKind = "taken-over"
-	EventAborted   EventKind = "aborted"   // fenced by Abort
-	EventSealed    EventKind = "sealed"    // the blob says committed
-	EventAbandoned EventKind = "abandoned" // a sweeper cleaned up after an upload that was never committed
-	EventDeleted   EventKind = "deleted"   // the blob of a replaced or deleted object is gone
-	EventHeld      EventKind = "held"      // a person must decide; Err says why
-	EventFailed    EventKind = "failed"    // will be tried again; Err says what
+	EventCommitted EventKind = "committed"  // an upload became an object
+	EventReplayed  EventKind = "replayed"   // an idempotency key met its earlier result
+	EventTakenOver EventKind = "taken-over" // a retry took an unfinished upload over
+	EventAborted   EventKind = "aborted"    // fenced by Abort
+	EventSealed    EventKind = "sealed"     // the blob says committed
+	EventAbandoned EventKind = "abandoned"  // a sweeper cleaned up after an upload that was never committed
+	EventDeleted   EventKind = "deleted"    // the blob of a replaced or deleted object is gone
+	EventHeld      EventKind = "held"       // a person must decide; Err says why
+	EventFailed    EventKind = "failed"     // will be tried again; Err says what
 )
 
 // The bounds on work that must not end with the caller's context. A caller

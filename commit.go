@@ -78,18 +78,13 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 // lost tells an abandoned intent from one that is no longer remembered, which
 // may have been committed in its time.
 func (c *Coordinator) lost(ctx context.Context, ups []*Upload, err error) error {
-	ids := make([]string, len(ups))
-	for i, up := range ups {
-		ids[i] = up.current().ID
-	}
-	intents, readErr := c.rows.GetIntents(ctx, ids)
-	switch {
+	switch _, readErr := c.readAll(ctx, ups); {
+	case errors.Is(readErr, ErrNotFound):
+		return readErr
 	case readErr != nil:
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, readErr)
-	case len(intents) == len(ups):
-		return err
 	}
-	return fmt.Errorf("the outcome is no longer remembered: %w", ErrNotFound)
+	return err
 }
 
 // CommitTx makes uploads visible in a transaction of the caller's, which the

@@ -15,8 +15,8 @@ type CommitFunc = func(store.RowTx) ([]Object, error)
 // CommitWith commits uploads beside the application's own writes, and gives a
 // true answer even when the reply to COMMIT is lost.
 //
-// fn opens a transaction in its own way, calls commit once with the RowTx bound
-// to it, commits, and returns the error of the whole. Its context is detached
+// fn opens a transaction in its own way, calls commit with the RowTx bound to
+// it, once in each transaction it opens, commits, and returns the error of the whole. Its context is detached
 // from the caller's cancellation and bounded. Work that comes after COMMIT
 // belongs after CommitWith. If the transaction turns out not committed and fn's
 // error is retryable, fn runs again, at most 4 times in all, so it must be
@@ -57,16 +57,25 @@ func (c *Coordinator) commitWith(ctx context.Context, fn func(context.Context, C
 			c.committed(detachedCtx, ups, objects)
 			cancel()
 			return objects, nil
-		case run == 4 || errors.Is(err, ErrOutcomeUnknown) || !c.retryable(err) || !c.pause(ctx, run):
+		case run == 4 || errors.Is(err, ErrOutcomeUnknown) || !c.again(err) || !c.pause(ctx, run):
 			return nil, err
 		}
 	}
 }
 
-func (c *Coordinator) retryable(err error) bool {
+// again reports whether fn may simply run again, its transaction being settled
+// as not committed. A takeover that settling did not find to be another's was
+// our own.
+func (c *Coordinator) again(err error) bool {
 	var conflict *ConflictError
-	return errors.As(err, &conflict) && conflict.Retryable || c.rows.Retryable(err)
+	var own *ownTakeover
+	return errors.As(err, &own) || errors.As(err, &conflict) && conflict.Retryable || c.rows.Retryable(err)
 }
+
+// ownTakeover is ErrTakenOver by this very upload's own Settle.
+type ownTakeover struct{ error }
+
+func (e *ownTakeover) Unwrap() error { return e.error }
 
 // commitWithOnce runs fn once; whatever it returns is final for that run.
 func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Context, CommitFunc) error, ups []*Upload) ([]Object, error) {
@@ -77,17 +86,19 @@ func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Contex
 		return run.commit(func() ([]Object, error) { return c.CommitTx(ctx, tx, ups...) })
 	})
 	run.end()
-	calls, objects, failure := run.calls, run.objects, run.failure
+	objects, failure := run.objects, run.failure
 	switch {
-	case calls == 0 && fnErr == nil:
+	case !run.called && fnErr == nil:
 		return nil, fmt.Errorf("the function returned nil and never called commit: %w", ErrInvalid)
-	case calls == 0:
+	case !run.called:
 		return nil, fnErr
-	case failure != nil && fnErr == nil && (refused(failure) || errors.Is(failure, ErrAlreadyCommitted)):
+	case run.succeeded: // in this or an earlier transaction of this run
+	case failure != nil && fnErr == nil && (decided(failure) || errors.Is(failure, ErrAlreadyCommitted)):
 		return nil, failure // which the function swallowed
-	case failure != nil && refused(failure): // a decision that left no trace: there is nothing to settle
+	case failure != nil && decided(failure): // it left no trace: there is nothing to settle
 		return nil, fnErr
-	case failure == nil && fnErr == nil && c.confirmed(ctx, ups, objects):
+	}
+	if failure == nil && fnErr == nil && c.confirmed(ctx, ups, objects) {
 		return objects, nil
 	}
 	// The uploads went into a transaction whose end is not known.
@@ -96,9 +107,14 @@ func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Contex
 	outcome, err := c.settle(settleCtx, ups)
 	switch {
 	case err != nil:
+		if errors.Is(fnErr, failure) {
+			failure = nil
+		}
 		return nil, errors.Join(err, failure, fnErr)
 	case outcome.Committed:
 		return outcome.Objects, nil
+	case errors.Is(failure, ErrTakenOver):
+		return nil, &ownTakeover{errors.Join(fnErr, failure)}
 	case fnErr != nil:
 		return nil, fnErr
 	case failure != nil:
@@ -110,12 +126,8 @@ func (c *Coordinator) commitWithOnce(ctx context.Context, fn func(context.Contex
 // confirmed reads the intents once. Only a yes is an answer: a no may be older
 // than a transaction in flight, so it is settled.
 func (c *Coordinator) confirmed(ctx context.Context, ups []*Upload, objects []Object) bool {
-	ids := make([]string, len(ups))
-	for i, up := range ups {
-		ids[i] = up.current().ID
-	}
-	intents, err := c.rows.GetIntents(ctx, ids)
-	if err != nil || len(intents) != len(ups) {
+	intents, err := c.readAll(ctx, ups)
+	if err != nil {
 		return false
 	}
 	for i := range intents {
@@ -126,27 +138,31 @@ func (c *Coordinator) confirmed(ctx context.Context, ups []*Upload, objects []Ob
 	return true
 }
 
-// commitRun is what fn did with its commit: one call counts, and none after fn
+// decided: commit was refused. Taken over may be by a Settle of our own that
+// came twice; settling tells.
+func decided(err error) bool { return refused(err) && !errors.Is(err, ErrTakenOver) }
+
+// commitRun is what fn did with its commit. A helper that retries its closure
+// may call it once per transaction; the last call counts. None counts after fn
 // has returned, by whatever goroutine.
 type commitRun struct {
-	turn    chan struct{} // a lock that a testing/synctest bubble can wait for
-	calls   int
-	over    bool
-	objects []Object
-	failure error
+	turn      chan struct{} // a lock that a testing/synctest bubble can wait for
+	called    bool
+	succeeded bool // some call did
+	over      bool
+	objects   []Object
+	failure   error
 }
 
 func (r *commitRun) commit(do func() ([]Object, error)) ([]Object, error) {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
-	switch {
-	case r.over:
+	if r.over {
 		return nil, fmt.Errorf("blobtx: commit was called after the function had returned: %w", ErrInvalid)
-	case r.calls > 0:
-		return nil, fmt.Errorf("blobtx: commit was called twice in one run: %w", ErrInvalid)
 	}
-	r.calls++
+	r.called = true
 	r.objects, r.failure = do()
+	r.succeeded = r.succeeded || r.failure == nil
 	return r.objects, r.failure
 }
 

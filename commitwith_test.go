@@ -409,7 +409,7 @@ func TestCommitWithGivesTheFunctionAContextOfItsOwn(t *testing.T) {
 }
 
 func TestCommitWithHandsOutCommitForOneCall(t *testing.T) {
-	inBubble(t, "a second call in one run is refused", func(t *testing.T) {
+	inBubble(t, "a second call in one transaction is told so, and the first stands", func(t *testing.T) {
 		w := plain(t, nil)
 		up := w.stage("k", "x", nil)
 		var second error
@@ -420,7 +420,7 @@ func TestCommitWithHandsOutCommitForOneCall(t *testing.T) {
 			_, second = commit(tx)
 			return tx.Commit()
 		}, up)
-		require.ErrorIs(t, second, blobtx.ErrInvalid)
+		require.ErrorIs(t, second, blobtx.ErrAlreadyCommitted)
 		require.NoError(t, err, "the first call was committed")
 		require.Equal(t, objects, w.rows.Objects())
 		w.atRest()

@@ -26,7 +26,7 @@ func (o *DeleteOptions) condition() Condition {
 // have it open. Once begun it does not end with ctx.
 //
 // A *ConflictError: the object is not what If wants; it is also ErrNotFound
-// when the object is gone. ErrOutcomeUnknown: a reply was lost, and now the
+// when the object is gone. ErrBusy: nothing was changed. ErrOutcomeUnknown: a reply was lost, and now the
 // object is gone: by this call or another. ErrInvalid.
 func (c *Coordinator) Delete(ctx context.Context, key string, opts *DeleteOptions) error {
 	want := opts.condition()
@@ -44,8 +44,8 @@ func (c *Coordinator) Delete(ctx context.Context, key string, opts *DeleteOption
 	return failed("delete", key, "", err)
 }
 
-// DeleteTx is Delete inside a transaction of the caller's. A *ConflictError, or
-// ErrNotFound under Always, leaves no trace in it. ErrTxUnusable: roll back.
+// DeleteTx is Delete inside a transaction of the caller's. A *ConflictError
+// leaves no trace in it. ErrTxUnusable: roll back. ErrInvalid.
 func (c *Coordinator) DeleteTx(ctx context.Context, tx store.RowTx, key string, opts *DeleteOptions) error {
 	want := opts.condition()
 	if err := errors.Join(validTx(tx), store.ValidateKey(key), want.Validate()); err != nil {
@@ -102,8 +102,10 @@ func (c *Coordinator) change(ctx context.Context, key string, want Condition, st
 			err = &told
 			switch {
 			case told.Retryable:
-			case unclear != nil:
-				return Object{}, fmt.Errorf("%w: an earlier attempt may have done it: %w; %w", ErrOutcomeUnknown, unclear, err)
+			case unclear != nil && told.Deleted && want == Always():
+				return Object{}, ErrNotFound
+			case unclear != nil: // a conflict, perhaps with our own earlier attempt: not ErrConflict
+				return Object{}, fmt.Errorf("%w: an earlier attempt may have done it: %w; %v", ErrOutcomeUnknown, unclear, err)
 			case exact == want:
 				return Object{}, err
 			}

@@ -91,7 +91,7 @@ func ExampleCoordinator_CommitWith() {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback()
+		defer tx.Rollback() //nolint:errcheck // does nothing after Commit
 		// The application's own writes go here, in the same transaction.
 		if _, err := commit(tx); err != nil {
 			return err
@@ -231,7 +231,7 @@ func ExampleCoordinator_Abort() {
 			return err
 		}
 		in := up.Intent()
-		defer c.Abort(ctx, &in)
+		defer c.Abort(ctx, &in) //nolint:errcheck // the sweeper does what it could not
 		defer up.Release()
 		if !valid {
 			return errors.New("not what we wanted")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/blobtx/blobtx/store"
 )
 
 // PutOptions configures Put and Stage: the fields of IntentOptions and
@@ -44,8 +46,7 @@ func (c *Coordinator) Put(ctx context.Context, key string, body io.Reader, opts 
 	objects, err := c.commit(ctx, []*Upload{up})
 	if err != nil {
 		in := up.current()
-		c.clean(ctx, &in, err)
-		return Object{}, failed("put", key, in.ID, err)
+		return Object{}, failed("put", key, in.ID, c.clean(ctx, &in, err))
 	}
 	return objects[0], nil
 }
@@ -75,19 +76,24 @@ func (c *Coordinator) stage(ctx context.Context, key string, body io.Reader, opt
 	}
 	up, err := c.upload(ctx, in, sent, lease, body, o)
 	if err != nil {
-		c.clean(ctx, &in, err)
-		return nil, err
+		return nil, c.clean(ctx, &in, err)
 	}
 	return up, nil
 }
 
-// clean aborts after a failure, unless the intent is not this call's any more
-// or may have been committed.
-func (c *Coordinator) clean(ctx context.Context, in *Intent, why error) {
+// clean aborts after a failure, unless the intent is not this call's any more or
+// may have been committed. It returns the failure, put right by what the abort
+// met: an upload that fell silent may have been taken over, not abandoned.
+func (c *Coordinator) clean(ctx context.Context, in *Intent, why error) error {
 	if in.Committed() || errors.Is(why, ErrOutcomeUnknown) || errors.Is(why, ErrTakenOver) {
-		return
+		return why
 	}
-	if err := c.abort(ctx, in); err != nil {
+	now, err := c.abort(ctx, in)
+	if err != nil {
 		c.opts.Logger.Warn("blobtx: abort failed, the sweeper will clean up", "key", in.Key, "intent", in.ID, "error", err)
 	}
+	if errors.Is(why, ErrIntentLost) && now.ID != "" && now.State != store.Abandoned {
+		return ErrTakenOver
+	}
+	return why
 }

@@ -14,9 +14,10 @@ import (
 // themselves, and the sweeper does it where nobody did. The flip comes after
 // the commit, so a committed tag proves that the row was committed once.
 //
-// ErrNotCommitted: an upload is not committed, or its outcome is no longer
-// remembered; nothing was flipped. ErrInvalid: not uploads. Any other failure
-// leaves the rest to the sweeper.
+// ErrNotCommitted: an upload is not committed; that is settled, as by Settle,
+// whose other errors may come too. ErrNotFound: its outcome is no longer
+// remembered. ErrHeld. ErrInvalid: not uploads. Nothing was flipped then; any
+// other failure leaves the rest to the sweeper.
 func (c *Coordinator) Seal(ctx context.Context, ups ...*Upload) error {
 	return c.failedUploads("seal", ups, c.sealUploads(ctx, ups))
 }
@@ -25,28 +26,51 @@ func (c *Coordinator) sealUploads(ctx context.Context, ups []*Upload) error {
 	if err := valid(ups); err != nil {
 		return err
 	}
-	ids := make([]string, len(ups))
-	for i, up := range ups {
-		ids[i] = up.current().ID
-	}
-	intents, err := c.rows.GetIntents(ctx, ids)
+	intents, err := c.readAll(ctx, ups)
 	if err != nil {
-		return fmt.Errorf("read intents: %w", err)
+		return err
 	}
-	if len(intents) != len(ups) {
-		return fmt.Errorf("%d of %d intents are gone: %w", len(ups)-len(intents), len(ups), ErrNotCommitted)
+	for i, in := range intents {
+		switch in.State {
+		case store.Held:
+			return ErrHeld
+		case store.Abandoned:
+			return ErrNotCommitted
+		case store.Uploading: // a look is no answer: its COMMIT may be under way
+			outcome, err := c.settle(ctx, ups[i:i+1])
+			if err != nil {
+				return err
+			}
+			if !outcome.Committed {
+				return ErrNotCommitted
+			}
+			return c.sealUploads(ctx, ups)
+		}
 	}
 	var owed []Intent
 	for i, in := range intents {
-		if !in.Committed() {
-			return fmt.Errorf("intent %s is %s: %w", in.ID, in.State, ErrNotCommitted)
-		}
 		ups[i].Release()
 		if in.State == store.Sealing {
 			owed = append(owed, in)
 		}
 	}
 	return c.sealAll(ctx, owed)
+}
+
+// readAll returns the intents of all uploads, or ErrNotFound.
+func (c *Coordinator) readAll(ctx context.Context, ups []*Upload) ([]Intent, error) {
+	ids := make([]string, len(ups))
+	for i, up := range ups {
+		ids[i] = up.current().ID
+	}
+	intents, err := c.rows.GetIntents(ctx, ids)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read intents: %w", err)
+	case len(intents) != len(ups):
+		return nil, fmt.Errorf("the outcome is no longer remembered: %w", ErrNotFound)
+	}
+	return intents, nil
 }
 
 // sealInline seals right after a commit. A failure never fails the commit: the

@@ -22,7 +22,7 @@ type SweepOptions struct {
 // SweepResult counts what one sweep did.
 type SweepResult struct {
 	Abandoned int // uploads never committed whose names were cleaned and are now watched
-	Cleared   int // abandoned names whose quarantine ended
+	Cleared   int // abandoned and retired names whose quarantine ended
 	Sealed    int // committed blobs whose tag flip was owed
 	Deleted   int // blobs of replaced and deleted objects that are gone
 	Forgotten int // outcomes whose retention ended
@@ -85,29 +85,77 @@ func (c *Coordinator) sweep(ctx context.Context, batch int, result *SweepResult)
 }
 
 // sweepBatch does the blob work outside any transaction and settles it. A
-// sweeper that dies in between leaves claims that expire.
+// sweeper that dies in between leaves claims that expire. Each part has a bound
+// of its own, together less than the claim's, so that a request that hangs costs
+// its own row a try and leaves time to settle the others.
 func (c *Coordinator) sweepBatch(ctx context.Context, claimed store.Claimed, result *SweepResult) error {
-	ctx, cancel := detached(ctx, claimLease/2)
+	work, done := detached(ctx, claimLease/2)
+	intents := c.sweepIntents(work, claimed.Intents)
+	done()
+	work, done = detached(ctx, claimLease/4)
+	retired := c.sweepRetired(work, claimed.Retired)
+	done()
+	ctx, cancel := detached(ctx, claimLease/8)
 	defer cancel()
-	intents := c.sweepIntents(ctx, claimed.Intents, result)
-	retired := c.sweepRetired(ctx, claimed.Retired, result)
-	slices.SortFunc(intents, func(a, b store.IntentSettlement) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(retired, func(a, b store.RetiredSettlement) int { return cmp.Compare(a.BlobName, b.BlobName) })
-	var errs []error
-	if len(intents) > 0 {
-		if _, err := c.rows.SettleIntents(ctx, intents); err != nil {
-			errs = append(errs, fmt.Errorf("settle intents: %w", err))
-		}
-	}
-	if len(retired) > 0 {
-		if _, err := c.rows.SettleRetired(ctx, retired); err != nil {
-			errs = append(errs, fmt.Errorf("settle retired blobs: %w", err))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.settleIntents(ctx, claimed.Intents, intents, result), c.settleRetired(ctx, claimed.Retired, retired, result))
 }
 
-func (c *Coordinator) sweepIntents(ctx context.Context, claimed []Intent, result *SweepResult) []store.IntentSettlement {
+func (c *Coordinator) settleIntents(ctx context.Context, claimed []Intent, settlements []store.IntentSettlement, result *SweepResult) error {
+	if len(settlements) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(settlements), func(a, b store.IntentSettlement) int { return cmp.Compare(a.ID, b.ID) })
+	if _, err := c.rows.SettleIntents(ctx, sorted); err != nil {
+		return fmt.Errorf("settle intents: %w", err)
+	}
+	for i, in := range claimed {
+		s := settlements[i]
+		e := Event{Key: in.Key, IntentID: in.ID, BlobName: in.BlobName}
+		switch s.To {
+		case store.ToDone:
+			result.Sealed++
+			e.Kind = EventSealed
+		case store.ToWatch:
+			result.Abandoned++
+			e.Kind = EventAbandoned
+		case store.ToGone:
+			result.Cleared++
+			continue
+		default:
+			c.reportTrouble(&e, s.To, s.Err, result)
+		}
+		c.event(ctx, e)
+	}
+	return nil
+}
+
+func (c *Coordinator) settleRetired(ctx context.Context, claimed []store.Retired, settlements []store.RetiredSettlement, result *SweepResult) error {
+	if len(settlements) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(settlements), func(a, b store.RetiredSettlement) int { return cmp.Compare(a.BlobName, b.BlobName) })
+	if _, err := c.rows.SettleRetired(ctx, sorted); err != nil {
+		return fmt.Errorf("settle retired blobs: %w", err)
+	}
+	for i, r := range claimed {
+		s := settlements[i]
+		e := Event{IntentID: r.IntentID, BlobName: r.BlobName}
+		switch s.To {
+		case store.ToWatch:
+			result.Deleted++
+			e.Kind = EventDeleted
+		case store.ToGone:
+			result.Cleared++
+			continue
+		default:
+			c.reportTrouble(&e, s.To, s.Err, result)
+		}
+		c.event(ctx, e)
+	}
+	return nil
+}
+
+func (c *Coordinator) sweepIntents(ctx context.Context, claimed []Intent) []store.IntentSettlement {
 	settlements := make([]store.IntentSettlement, len(claimed))
 	errs := make([]error, len(claimed))
 	var abandoned, sealing []int
@@ -119,7 +167,7 @@ func (c *Coordinator) sweepIntents(ctx context.Context, claimed []Intent, result
 			continue
 		}
 		abandoned = append(abandoned, i)
-		doomed = append(doomed, store.DeleteBlob{Name: in.BlobName, IntentID: in.ID, Pending: true, ClearStaged: !lastRound(in)})
+		doomed = append(doomed, store.DeleteBlob{Name: in.BlobName, IntentID: in.ID, Pending: true, ClearStaged: !in.Watched})
 	}
 	if len(doomed) > 0 {
 		for k, err := range c.deleteBlobs(ctx, doomed) {
@@ -137,23 +185,28 @@ func (c *Coordinator) sweepIntents(ctx context.Context, claimed []Intent, result
 		} else {
 			c.judgeAbandoned(ctx, in, errs[i], s)
 		}
-		c.reportIntent(ctx, in, s, result)
 	}
 	return settlements
 }
 
-// lastRound: the quarantine is over, and no claim since has failed. This round
-// creates nothing under the name, so nothing of ours can land late after it;
-// clearing staged blocks creates an empty blob for a moment.
-func lastRound(in Intent) bool { return in.Watched && in.Attempts == 1 }
+// deleted decides what follows a delete that was answered. A request sent before
+// may still land, so every name is watched for the quarantine, and looked at
+// again: nothing there: gone; something: another round. A watched name has no
+// staged blocks cleared any more, because that creates an empty blob for a
+// moment, which might itself land late.
+func (c *Coordinator) deleted(err error, watched bool) (to store.Verdict, in time.Duration, answered bool) {
+	switch {
+	case errors.Is(err, ErrBlobNotFound) && watched:
+		return store.ToGone, 0, true
+	case err == nil, errors.Is(err, ErrBlobNotFound):
+		return store.ToWatch, c.opts.Quarantine, true
+	}
+	return "", 0, false
+}
 
 func (c *Coordinator) judgeAbandoned(ctx context.Context, in Intent, err error, s *store.IntentSettlement) {
-	switch {
-	case errors.Is(err, ErrBlobNotFound) && lastRound(in):
-		s.To = store.ToGone
-	case err == nil, errors.Is(err, ErrBlobNotFound):
-		s.To, s.In = store.ToWatch, c.opts.Quarantine // found one, or a first look: watch on
-	default:
+	var answered bool
+	if s.To, s.In, answered = c.deleted(err, in.Watched); !answered {
 		s.To, s.In, s.Err = c.judge(ctx, in.BlobName, in.ID, true, in.Attempts, err)
 	}
 }
@@ -201,24 +254,6 @@ func (c *Coordinator) backoff(attempts int) time.Duration {
 	return c.random.around(min(30*time.Second<<min(max(attempts-1, 0), 7), time.Hour))
 }
 
-func (c *Coordinator) reportIntent(ctx context.Context, in Intent, s *store.IntentSettlement, result *SweepResult) {
-	e := Event{Key: in.Key, IntentID: in.ID, BlobName: in.BlobName}
-	switch s.To {
-	case store.ToDone:
-		result.Sealed++
-		e.Kind = EventSealed
-	case store.ToWatch:
-		result.Abandoned++
-		e.Kind = EventAbandoned
-	case store.ToGone:
-		result.Cleared++
-		return
-	default:
-		c.reportTrouble(&e, s.To, s.Err, result)
-	}
-	c.event(ctx, e)
-}
-
 func (c *Coordinator) reportTrouble(e *Event, to store.Verdict, why string, result *SweepResult) {
 	e.Err = errors.New(why)
 	if to == store.ToHeld {
@@ -232,7 +267,7 @@ func (c *Coordinator) reportTrouble(e *Event, to store.Verdict, why string, resu
 	c.opts.Logger.Warn("blobtx: sweep failed on a row, it will be tried again", "key", e.Key, "intent", e.IntentID, "blob", e.BlobName, "error", why)
 }
 
-func (c *Coordinator) sweepRetired(ctx context.Context, claimed []store.Retired, result *SweepResult) []store.RetiredSettlement {
+func (c *Coordinator) sweepRetired(ctx context.Context, claimed []store.Retired) []store.RetiredSettlement {
 	if len(claimed) == 0 {
 		return nil
 	}
@@ -242,17 +277,12 @@ func (c *Coordinator) sweepRetired(ctx context.Context, claimed []store.Retired,
 	}
 	settlements := make([]store.RetiredSettlement, len(claimed))
 	for i, err := range c.deleteBlobs(ctx, doomed) {
-		r := claimed[i]
-		s := store.RetiredSettlement{BlobName: r.BlobName, DueAt: r.DueAt, To: store.ToGone}
-		e := Event{Kind: EventDeleted, IntentID: r.IntentID, BlobName: r.BlobName}
-		if err != nil && !errors.Is(err, ErrBlobNotFound) {
+		r, s := claimed[i], &settlements[i]
+		s.BlobName, s.DueAt = r.BlobName, r.DueAt
+		var answered bool
+		if s.To, s.In, answered = c.deleted(err, r.Watched); !answered {
 			s.To, s.In, s.Err = c.judge(ctx, r.BlobName, r.IntentID, false, r.Attempts, err)
-			c.reportTrouble(&e, s.To, s.Err, result)
-		} else {
-			result.Deleted++
 		}
-		c.event(ctx, e)
-		settlements[i] = s
 	}
 	return settlements
 }

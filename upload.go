@@ -283,6 +283,9 @@ func (c *Coordinator) look(ctx context.Context, in Intent, body *store.Body) (_ 
 	if info.IntentID != in.ID {
 		return Blob{}, false, fmt.Errorf("blob %q belongs to intent %q: %w", in.BlobName, info.IntentID, ErrForeignBlob)
 	}
+	if info.SHA256 == "" { // the empty blob by which a sweeper clears an abandoned name
+		return Blob{}, false, fmt.Errorf("a sweeper is clearing the name: %w", ErrIntentLost)
+	}
 	if err := body.Drain(ctx); err != nil {
 		return Blob{}, false, err
 	}

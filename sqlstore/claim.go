@@ -81,7 +81,7 @@ func follows(from store.State, to store.Verdict) bool {
 func (s *Store) SettleRetired(ctx context.Context, list []store.RetiredSettlement) (int, error) {
 	batch := make([]settlement, 0, len(list))
 	for _, one := range list {
-		if one.To != store.ToGone && one.To != store.ToRetry && one.To != store.ToHeld {
+		if one.To != store.ToWatch && one.To != store.ToGone && one.To != store.ToRetry && one.To != store.ToHeld {
 			return 0, fmt.Errorf("settle retired %q: it does not become %q: %w", one.BlobName, one.To, store.ErrInvalid)
 		}
 		if err := checkText("blob name", one.BlobName); err != nil {

@@ -101,9 +101,9 @@ func scanIntent(scan func(dest ...any) error) (store.Intent, error) {
 
 func scanRetired(scan func(dest ...any) error) (store.Retired, error) {
 	var r store.Retired
-	var due, attempts int64
-	err := scan(&r.BlobName, &r.IntentID, &due, &attempts, &r.LastError)
-	r.DueAt, r.Attempts = fromMicros(due), int(attempts)
+	var due, attempts, watched int64
+	err := scan(&r.BlobName, &r.IntentID, &due, &attempts, &r.LastError, &watched)
+	r.DueAt, r.Attempts, r.Watched = fromMicros(due), int(attempts), watched != 0
 	return r, err
 }
 

@@ -151,7 +151,7 @@ SELECT {intent}, c.us FROM taken t, clock c ORDER BY t.was_due, t.id`
 taken AS (
   UPDATE {retired} r SET due_at = $2::bigint, attempts = r.attempts + 1 FROM due WHERE r.blob_name = due.blob_name AND r.blob_name = ANY (ARRAY(SELECT due.blob_name FROM due))
   RETURNING r.*, due.due_at AS was_due)
-SELECT t.blob_name, t.intent_id, t.due_at, t.attempts, t.last_error FROM taken t ORDER BY t.was_due, t.blob_name`
+SELECT t.blob_name, t.intent_id, t.due_at, t.attempts, t.last_error, t.watched FROM taken t ORDER BY t.was_due, t.blob_name`
 
 	postgresSettlements = `s AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS r(id text, state text, version bigint, due bigint, verdict text, delay bigint, note text))`
@@ -182,7 +182,8 @@ free AS MATERIALIZED (
   ORDER BY t.blob_name FOR UPDATE OF t SKIP LOCKED),
 gone AS (DELETE FROM {retired} t USING free f WHERE t.blob_name = f.blob_name AND f.verdict = 'gone' AND t.blob_name = ANY (ARRAY(SELECT free.blob_name FROM free)) RETURNING 1),
 kept AS (
-  UPDATE {retired} t SET due_at = CASE f.verdict WHEN 'held' THEN NULL ELSE c.us + f.delay END, last_error = f.note
+  UPDATE {retired} t SET due_at = CASE f.verdict WHEN 'held' THEN NULL ELSE c.us + f.delay END, last_error = f.note,
+    watched = CASE f.verdict WHEN 'watch' THEN 1 ELSE t.watched END, attempts = CASE f.verdict WHEN 'watch' THEN 0 ELSE t.attempts END
   FROM free f, clock c WHERE t.blob_name = f.blob_name AND f.verdict <> 'gone' AND t.blob_name = ANY (ARRAY(SELECT free.blob_name FROM free)) RETURNING 1)
 SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM kept)`
 

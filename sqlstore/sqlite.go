@@ -111,7 +111,7 @@ func newSQLiteEngine(x func(string) string) *sqliteEngine {
 			` WHERE id IN (SELECT value FROM json_each(?1)) RETURNING ` + unaliased("t.", intentColumns)),
 		dueRetired: x(`SELECT r.blob_name FROM {retired} r WHERE r.due_at <= ?2 ORDER BY r.due_at, r.blob_name LIMIT ?1`),
 		takeRetired: x(`UPDATE {retired} SET due_at = ?2, attempts = attempts + 1 WHERE blob_name IN (SELECT value FROM json_each(?1))` +
-			` RETURNING blob_name, intent_id, due_at, attempts, last_error`),
+			` RETURNING blob_name, intent_id, due_at, attempts, last_error, watched`),
 
 		intentsGone: x(`DELETE FROM {intents} WHERE (id, state, version) IN (SELECT json_extract(value, '$.id'), json_extract(value, '$.state'), json_extract(value, '$.version') FROM json_each(?1))`),
 		intentsKept: x(`UPDATE {intents} AS t SET state = CASE s.verdict WHEN 'done' THEN 'done' WHEN 'held' THEN 'held' ELSE t.state END,` +
@@ -120,7 +120,8 @@ func newSQLiteEngine(x func(string) string) *sqliteEngine {
 			` due_at = CASE s.verdict WHEN 'held' THEN NULL ELSE {now} + s.delay END, updated_at = {now}` +
 			` FROM ` + sqliteSettlements + ` s WHERE t.id = s.id AND t.state = s.state AND t.version = s.version`),
 		retiredGone: x(`DELETE FROM {retired} WHERE (blob_name, due_at) IN (SELECT json_extract(value, '$.id'), json_extract(value, '$.due') FROM json_each(?1))`),
-		retiredKept: x(`UPDATE {retired} AS t SET last_error = s.note, due_at = CASE s.verdict WHEN 'held' THEN NULL ELSE {now} + s.delay END` +
+		retiredKept: x(`UPDATE {retired} AS t SET last_error = s.note, due_at = CASE s.verdict WHEN 'held' THEN NULL ELSE {now} + s.delay END,` +
+			` watched = CASE s.verdict WHEN 'watch' THEN 1 ELSE t.watched END, attempts = CASE s.verdict WHEN 'watch' THEN 0 ELSE t.attempts END` +
 			` FROM ` + sqliteSettlements + ` s WHERE t.blob_name = s.id AND t.due_at = s.due`),
 		tableCount: `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1`,
 	}

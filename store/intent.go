@@ -45,8 +45,8 @@ type Intent struct {
 	Attempts  int    `json:"attempts,omitempty"` // claims since the last settlement
 	LastError string `json:"last_error,omitempty"`
 
-	// Watched: abandoned, and a sweeper has found its name clean (or made it
-	// so) at least once; the quarantine runs.
+	// Watched: abandoned, and a sweeper has cleaned its name at least once. The
+	// quarantine runs, and nothing of blobtx creates anything under it again.
 	Watched bool `json:"watched,omitempty"`
 
 	Result *Object `json:"result,omitempty"` // sealing and done: the object as it was committed
@@ -61,6 +61,7 @@ type Retired struct {
 	BlobName  string
 	IntentID  string    // for the guard
 	DueAt     time.Time // the read grace is over, or the claim expires; zero: never (held)
-	Attempts  int       // claims so far
+	Attempts  int       // claims since the last settlement
 	LastError string
+	Watched   bool // the blob was deleted; the name is watched for a create that lands late
 }

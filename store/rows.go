@@ -255,7 +255,8 @@ type Verdict string
 const (
 	// ToDone: sealing becomes done; version + 1, attempts 0, due after In.
 	ToDone Verdict = "done"
-	// ToWatch: abandoned stays, watched; version + 1, attempts 0, due after In.
+	// ToWatch: an abandoned intent stays, watched; version + 1, attempts 0, due
+	// after In. A retired name the same.
 	ToWatch Verdict = "watch"
 	// ToGone: the row is deleted.
 	ToGone Verdict = "gone"
@@ -276,8 +277,8 @@ type IntentSettlement struct {
 	Err     string
 }
 
-// RetiredSettlement is a compare-and-set on one retired name. ToGone, ToRetry
-// and ToHeld apply.
+// RetiredSettlement is a compare-and-set on one retired name. All verdicts but
+// ToDone apply.
 type RetiredSettlement struct {
 	BlobName string
 	DueAt    time.Time // as claimed

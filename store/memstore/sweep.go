@@ -129,7 +129,7 @@ func settle(in *store.Intent, s store.IntentSettlement, now time.Time) {
 // SettleRetired implements store.RowStore.
 func (r *Rows) SettleRetired(ctx context.Context, settlements []store.RetiredSettlement) (n int, err error) {
 	for _, s := range settlements {
-		if s.To != store.ToGone && s.To != store.ToRetry && s.To != store.ToHeld {
+		if !slices.Contains([]store.Verdict{store.ToWatch, store.ToGone, store.ToRetry, store.ToHeld}, s.To) {
 			return 0, fmt.Errorf("settle retired %q: %q does not apply: %w", s.BlobName, s.To, store.ErrInvalid)
 		}
 	}
@@ -144,6 +144,9 @@ func (r *Rows) SettleRetired(ctx context.Context, settlements []store.RetiredSet
 			switch s.To {
 			case store.ToGone:
 				r.dropRetired(s.BlobName)
+			case store.ToWatch:
+				next.Watched, next.Attempts, next.DueAt = true, 0, now.Add(s.In)
+				r.putRetired(&next)
 			case store.ToRetry:
 				next.DueAt = now.Add(s.In)
 				r.putRetired(&next)

@@ -217,6 +217,20 @@ var retiredCases = []rowCase{
 		require.Equal(t, 2, again[0].Attempts)
 		require.Equal(t, r.IntentID, again[0].IntentID)
 	}},
+	{"SettleRetired/to watch keeps the row, watched, with its attempts begun anew", func(t *rowTest) {
+		r := t.claimedRetired()
+		require.False(t, r.Watched)
+		require.Equal(t, 1, t.settleRetired(r, store.ToWatch))
+		require.Empty(t, t.claim().Retired)
+		t.Advance(time.Hour + slack)
+		again := t.claim().Retired
+		require.Len(t, again, 1)
+		require.True(t, again[0].Watched)
+		require.Equal(t, 1, again[0].Attempts)
+		require.Equal(t, 1, t.settleRetired(again[0], store.ToRetry))
+		t.Advance(time.Hour + slack)
+		require.True(t, t.claim().Retired[0].Watched)
+	}},
 	{"SettleRetired/to held keeps the row and is never due again", func(t *rowTest) {
 		r := t.claimedRetired()
 		require.Equal(t, 1, t.settleRetired(r, store.ToHeld))
@@ -233,7 +247,7 @@ var retiredCases = []rowCase{
 		t.Advance(lease + slack)
 		c := t.claim()
 		require.Len(t, c.Retired, 1)
-		for _, to := range []store.Verdict{store.ToGone, store.ToRetry, store.ToHeld} {
+		for _, to := range []store.Verdict{store.ToGone, store.ToWatch, store.ToRetry, store.ToHeld} {
 			require.Zero(t, t.settleRetired(stale, to))
 		}
 		require.Equal(t, 1, t.settleRetired(c.Retired[0], store.ToGone))

@@ -50,7 +50,8 @@ CREATE TABLE blobtx_retired (
     intent_id         TEXT COLLATE "C" NOT NULL,
     due_at            BIGINT,
     attempts          BIGINT           NOT NULL DEFAULT 0,
-    last_error        TEXT             NOT NULL DEFAULT ''
+    last_error        TEXT             NOT NULL DEFAULT '',
+    watched           SMALLINT         NOT NULL DEFAULT 0
 );
 CREATE INDEX blobtx_retired_due ON blobtx_retired (due_at, blob_name);
 
