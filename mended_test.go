@@ -45,7 +45,7 @@ func TestARequestThatHangsUnsettlesNobodyElse(t *testing.T) {
 
 func TestACreateThatLandsAfterItsBlobWasRetiredIsFound(t *testing.T) {
 	inBubble(t, "within the quarantine", func(t *testing.T) {
-		w := plain(t, nil)
+		w := newWorld(t, nil)
 		w.put("warm", "up", nil)
 		w.wire.fail(2, landsLate) // the create; a second try succeeds
 		_, err := w.Put(t.Context(), "k", bytes.NewReader([]byte("x")), nil)
