@@ -100,7 +100,7 @@ func TestSealSettlesBeforeItRefuses(t *testing.T) {
 	})
 }
 
-func TestCommitWithAndHelpersThatRetry(t *testing.T) {
+func TestCommitWithGoesOnAfterItsOwnRetries(t *testing.T) {
 	inBubble(t, "a helper that runs its closure again may commit again", func(t *testing.T) {
 		w := plain(t, nil)
 		up := w.stage("k", "x", nil)
