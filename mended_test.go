@@ -3,6 +3,7 @@ package blobtx_test
 import (
 	"bytes"
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,10 +22,9 @@ func TestARequestThatHangsUnsettlesNobodyElse(t *testing.T) {
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
 			w.put(key, "x", nil)
 		}
-		hung := false
+		var hung atomic.Bool
 		p.onBefore(func(ctx context.Context, step string) error {
-			if step == "seal" && !hung {
-				hung = true
+			if step == "seal" && hung.CompareAndSwap(false, true) {
 				<-ctx.Done() // a connection that went into a black hole
 				return ctx.Err()
 			}
