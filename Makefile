@@ -59,3 +59,9 @@ lint: ## formatting, vet, staticcheck, the rest of .golangci.yml, and tidy go.mo
 .PHONY: bench
 bench: services ## ratios of one run; the last line has every figure and how many missed their bound
 	@$(SERVICES) -- go run ./integration/cmd/bench $(BENCH)
+
+# ---- models ----
+
+.PHONY: model
+model: ## explore the protocol's models at full bounds; the last line counts states, violations and mutants
+	@go run ./internal/model all

@@ -73,7 +73,7 @@ var mutants = []explore.Mutant{
 	{Name: "abandon-ignores-version", Scenario: "retry", Breaks: "a holder that had been fenced out aborted"},
 	{Name: "final-round-creates", Scenario: "create", Breaks: "orphan"},
 	{Name: "failed-round-counts-as-watched", Scenario: "create", Breaks: "orphan"},
-	{Name: "forget-ignores-a-later-claim", Scenario: "create", Breaks: "orphan"},
+	{Name: "later-round-creates", Scenario: "create", Breaks: "orphan"},
 	{Name: "quarantine-too-short", Scenario: "create", Breaks: "orphan"},
 	{Name: "retired-without-quarantine", Scenario: "replace-delete", Breaks: "orphan"},
 	{Name: "guard-dropped", Scenario: "restore-unannounced", Breaks: "after a restore"},

@@ -19,10 +19,11 @@ func (m *model) claim(w *world, id uint8) (at opKind, last uint8) {
 			return noOp, 0 // not due
 		}
 		in.claims = min(in.claims+1, many)
-		if !in.watched || in.claims > 1 && !m.is("failed-round-counts-as-watched") {
+		if !in.watched || in.claims > 1 && m.is("later-round-creates") {
 			return opClear, 0
 		}
-		// The last round creates nothing, so that nothing can land after it.
+		// Once a name is watched no round creates anything under it, so that
+		// nothing of a sweeper's can land after the last.
 		if m.is("final-round-creates") {
 			return opClear, in.claims
 		}
