@@ -26,6 +26,7 @@ type keeper struct {
 	confirmed time.Time // when the last confirmed statement was sent
 	lease     time.Duration
 	last      time.Time // the end of the intent's life, in local time
+	due       time.Time // the database's deadline, as last seen
 	beat      *time.Timer
 	dog       *time.Timer // ends the work when the lease is over
 }
@@ -38,7 +39,7 @@ func newKeeper(ctx context.Context, up *Upload, confirmed time.Time, lease time.
 	if in.DueAt.Before(in.ExpiresAt) {
 		left = in.ExpiresAt.Sub(in.DueAt) + lease // due was set to the database's now + lease
 	}
-	k.last = confirmed.Add(left)
+	k.last, k.due = confirmed.Add(left), in.DueAt
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,7 +119,13 @@ func (k *keeper) heard(sent time.Time, row Intent) {
 	}
 	k.confirmed, k.lease = sent, k.up.c.opts.IntentTTL
 	k.dog.Reset(time.Until(k.over()))
-	if row.DueAt.Before(row.ExpiresAt) {
+	moved := row.DueAt.After(k.due)
+	k.due = row.DueAt
+	switch {
+	case !row.DueAt.Before(row.ExpiresAt):
+	case !moved: // a transaction has the row locked: alive, but if it rolls back, due soon
+		k.beat.Reset(k.lease / 12)
+	default:
 		k.beat.Reset(time.Until(sent.Add(k.lease / 3)))
 	}
 }

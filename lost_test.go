@@ -66,7 +66,7 @@ func operations() []operation {
 				if err != nil {
 					return err
 				}
-				defer tx.Rollback()
+				defer func() { _ = tx.Rollback() }()
 				if _, err := commit(tx); err != nil {
 					return err
 				}

@@ -138,7 +138,7 @@ func TestCommitWithGoesOnAfterItsOwnRetries(t *testing.T) {
 			}
 			tx, err := w.rows.Begin(ctx)
 			require.NoError(t, err)
-			defer tx.Rollback()
+			defer func() { _ = tx.Rollback() }()
 			if _, err := commit(tx); err != nil {
 				return err
 			}
@@ -204,5 +204,24 @@ func TestAnUnknownDeleteIsNoConflict(t *testing.T) {
 		require.ErrorIs(t, err, blobtx.ErrOutcomeUnknown)
 		require.NotErrorIs(t, err, blobtx.ErrConflict)
 		require.NotErrorIs(t, err, blobtx.ErrNotFound)
+	})
+}
+
+func TestAnUploadWhoseTransactionRolledBackAfterLongIsKept(t *testing.T) {
+	inBubble(t, "its due time, which the lock held back, moves soon", func(t *testing.T) {
+		w := plain(t, nil)
+		up := w.stage("k", "x", nil)
+		time.Sleep(time.Minute)
+		tx, err := w.rows.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = w.CommitTx(t.Context(), tx, up)
+		require.NoError(t, err)
+		time.Sleep(19*time.Minute + 30*time.Second)
+		require.NoError(t, tx.Rollback())
+		time.Sleep(80 * time.Second)
+		require.Equal(t, blobtx.SweepResult{}, w.sweep())
+		_, err = w.Commit(t.Context(), nil, up)
+		require.NoError(t, err)
+		w.atRest()
 	})
 }
