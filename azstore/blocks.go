@@ -22,12 +22,13 @@ const (
 type blockPlan struct {
 	base  int64
 	fixed bool
+	limit int // blocks of one list: maxBlocks, or a few in tests
 }
 
 // planBlocks chooses for a body of declared bytes, -1 when unknown.
 func planBlocks(blockSize, declared int64) (blockPlan, error) {
 	if declared < 0 {
-		return blockPlan{base: blockSize}, nil
+		return blockPlan{base: blockSize, limit: maxBlocks}, nil
 	}
 	need := (declared + maxBlocks - 1) / maxBlocks
 	if need > maxBlockSize {
@@ -35,12 +36,12 @@ func planBlocks(blockSize, declared int64) (blockPlan, error) {
 			declared, maxBlocks*maxBlockSize, store.ErrInvalid)
 	}
 	need = (need + minBlockSize - 1) / minBlockSize * minBlockSize
-	return blockPlan{base: max(blockSize, need), fixed: true}, nil
+	return blockPlan{base: max(blockSize, need), fixed: true, limit: maxBlocks}, nil
 }
 
 // size returns the bytes of block i, 0 when there can be no such block.
 func (p blockPlan) size(i int) int64 {
-	if i >= maxBlocks {
+	if i >= p.limit {
 		return 0
 	}
 	size := p.base

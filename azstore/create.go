@@ -50,15 +50,19 @@ func (s *Store) create(ctx context.Context, full string, p store.CreateParams) (
 	if err != nil {
 		return store.Blob{}, err
 	}
+	return u.send(ctx)
+}
+
+func (u *upload) send(ctx context.Context) (store.Blob, error) {
 	head, err := u.readHead(ctx)
 	if err != nil {
-		s.release(head)
+		u.s.release(head)
 		return store.Blob{}, u.readError(ctx, err)
 	}
 	if !u.src.done() {
 		return u.stage(ctx, head)
 	}
-	defer s.release(head)
+	defer u.s.release(head)
 	return u.putBlob(ctx, head)
 }
 

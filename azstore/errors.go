@@ -89,12 +89,31 @@ func hasStatus(err error, status int) bool {
 	return re != nil && re.StatusCode == status
 }
 
+// A reply without an error code is not the service's, which sends one with every
+// refusal, to HEAD as the header x-ms-error-code ("Status and error codes", REST
+// reference): a proxy or a wrong endpoint has answered, and knows nothing of any
+// blob. So the three below, on which rows are dropped and objects held, go by
+// codes only.
+
+// isAbsent reports whether the blob is not there; a missing container is
+// another matter.
+func isAbsent(err error) bool {
+	re := response(err)
+	if re == nil || re.StatusCode != http.StatusNotFound {
+		return false
+	}
+	switch bloberror.Code(re.ErrorCode) {
+	case bloberror.BlobNotFound, bloberror.ResourceNotFound:
+		return true
+	}
+	return false
+}
+
 // conditionFailed reports whether a condition of the request did not hold. A
 // 412 can also be about a lease, which says nothing about the guard.
 func conditionFailed(err error) bool {
 	re := response(err)
-	return re != nil && re.StatusCode == http.StatusPreconditionFailed &&
-		(re.ErrorCode == string(bloberror.ConditionNotMet) || re.ErrorCode == "")
+	return re != nil && re.StatusCode == http.StatusPreconditionFailed && re.ErrorCode == string(bloberror.ConditionNotMet)
 }
 
 // occupied reports whether a create-only write was refused because something
@@ -110,7 +129,7 @@ func occupied(err error) bool {
 		bloberror.BlobImmutableDueToPolicy, bloberror.UnauthorizedBlobOverwrite:
 		return true
 	}
-	return re.ErrorCode == "" && re.StatusCode == http.StatusPreconditionFailed
+	return false
 }
 
 // throttled reports whether the service asked for fewer requests.

@@ -3,7 +3,10 @@ package azstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -44,17 +47,16 @@ func TestErrorsByIdentity(t *testing.T) {
 		is    error
 		text  string
 	}{
-		"no such container":     {refused(404, "ContainerNotFound"), store.ErrSetup, "create it"},
-		"container on its way":  {refused(409, "ContainerBeingDeleted"), store.ErrSetup, "create it"},
-		"no permission":         {refused(403, "AuthorizationPermissionMismatch"), store.ErrSetup, "SAS permission"},
-		"no role":               {refused(403, "AuthorizationFailure"), store.ErrSetup, "role action"},
-		"expired":               {refused(403, "AuthenticationFailed"), store.ErrSetup, "expired"},
-		"no credential":         {refused(401, "NoAuthenticationInformation"), store.ErrSetup, "missing"},
-		"throttled":             {azfake.Throttle(503, 0), nil, "503 ServerBusy"},
-		"throttled, too many":   {azfake.Throttle(429, 0), nil, "429 ServerBusy"},
-		"failed":                {refused(500, "InternalError"), nil, "500 InternalError"},
-		"not understood":        {refused(400, "InvalidInput"), nil, "400 InvalidInput"},
-		"without an error code": {refused(418, ""), nil, "418 "},
+		"no such container":    {refused(404, "ContainerNotFound"), store.ErrSetup, "create it"},
+		"container on its way": {refused(409, "ContainerBeingDeleted"), store.ErrSetup, "create it"},
+		"no permission":        {refused(403, "AuthorizationPermissionMismatch"), store.ErrSetup, "SAS permission"},
+		"no role":              {refused(403, "AuthorizationFailure"), store.ErrSetup, "role action"},
+		"expired":              {refused(403, "AuthenticationFailed"), store.ErrSetup, "expired"},
+		"no credential":        {refused(401, "NoAuthenticationInformation"), store.ErrSetup, "missing"},
+		"throttled":            {azfake.Throttle(503, 0), nil, "503 ServerBusy"},
+		"throttled, too many":  {azfake.Throttle(429, 0), nil, "429 ServerBusy"},
+		"failed":               {refused(500, "InternalError"), nil, "500 InternalError"},
+		"not understood":       {refused(400, "InvalidInput"), nil, "400 InvalidInput"},
 	} {
 		s, server := newFake(t, nil, small)
 		server.SetHook(func(azfake.Call) azfake.Fault { return c.fault })
@@ -73,6 +75,41 @@ func TestErrorsByIdentity(t *testing.T) {
 				}
 				require.Equal(t, kind == c.is, errors.Is(err, kind), "%s: %s: %v", name, op, err)
 			}
+		}
+	}
+}
+
+// bare answers as a proxy or a wrong endpoint does: with a status and a page.
+type bare int
+
+func (status bare) Do(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(int(status))
+	if req.Method != http.MethodHead {
+		_, _ = io.WriteString(w, "<html>no</html>")
+	}
+	resp := w.Result()
+	resp.Request = req
+	return resp, nil
+}
+
+// Rows are dropped because a blob is gone and objects held because a guard
+// refused: only the service can say so, and it gives a code.
+func TestAnAnswerWithoutACodeSaysNothingOfABlob(t *testing.T) {
+	for _, status := range []int{404, 409, 412, 418} {
+		c, err := container.NewClientWithNoCredential("https://azfake.blob.core.windows.net/"+containerName, &container.ClientOptions{
+			ClientOptions: policy.ClientOptions{Transport: bare(status)},
+		})
+		require.NoError(t, err)
+		s, err := azstore.New(c, small)
+		require.NoError(t, err)
+		for op, err := range everything(t.Context(), s) {
+			require.ErrorContains(t, err, fmt.Sprintf("%d %s", status, http.StatusText(status)), op)
+			for _, kind := range []error{store.ErrExists, store.ErrBlobNotFound, store.ErrGuardRefused, store.ErrConflict} {
+				require.NotErrorIs(t, err, kind, "%d: %s", status, op)
+			}
+			require.Equal(t, op == "probe", errors.Is(err, store.ErrSetup), "%d: %s", status, op)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package azstore
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
@@ -39,18 +38,4 @@ func (s *Store) setTags(ctx context.Context, full, intentID string, guard *blob.
 		return opSetTags.as(store.ErrGuardRefused, err)
 	}
 	return opSetTags.fail(ctx, err)
-}
-
-// isAbsent reports whether the blob is not there; a missing container is
-// another matter.
-func isAbsent(err error) bool {
-	re := response(err)
-	if re == nil || re.StatusCode != http.StatusNotFound {
-		return false
-	}
-	switch re.ErrorCode {
-	case "BlobNotFound", "ResourceNotFound", "":
-		return true
-	}
-	return false
 }

@@ -56,7 +56,9 @@ func (st *stager) readAndSend() {
 	for i := 1; !st.u.src.done(); i++ {
 		size := st.u.plan.size(i)
 		if size == 0 {
-			st.fail(fmt.Errorf("the body is longer than %d blocks can hold; declare its size: %w", maxBlocks, store.ErrInvalid))
+			if err := st.full(); err != nil {
+				st.fail(err)
+			}
 			return
 		}
 		var buf []byte
@@ -87,6 +89,21 @@ func (st *stager) readAndSend() {
 			st.send(i, buf[:n])
 		}
 	}
+}
+
+// full is the error of a body for whose next block there is no room. Only one
+// more read tells a body that has just filled the list from one that goes on.
+func (st *stager) full() error {
+	err := st.u.src.look(st.run)
+	switch {
+	case errors.Is(err, errStopped):
+		return opPutBlock.ended(st.run)
+	case err != nil:
+		return err
+	case st.u.src.done():
+		return nil
+	}
+	return fmt.Errorf("the body is longer than %d blocks can hold; declare its size: %w", st.u.plan.limit, store.ErrInvalid)
 }
 
 // send stages one block in a goroutine of its own and gives the buffer back.

@@ -26,7 +26,7 @@
 // Version 12 or later; tested with pgx (database/sql and native) and lib/pq.
 // Nothing in the DSN matters. The default isolation level may be any: at
 // REPEATABLE READ and above, races are serialization failures, which IsRetryable
-// recognises. A pooler between may work per transaction.
+// recognises.
 //
 // # SQLite
 //

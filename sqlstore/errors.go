@@ -124,7 +124,10 @@ func classifySQLite(err error, v reflect.Value) class {
 	switch code & 0xff { // the rest refines
 	case sqliteBusy, sqliteLocked:
 		return retryable | locked
-	case 1:
+	case sqliteError:
+		// SQLite has no code of its own for this: SQLITE_ERROR is for whatever is
+		// wrong with a statement. A text that changed would cost the hint, and the
+		// identity ErrSetup with which the core spares itself retries in vain.
 		if strings.Contains(err.Error(), "no such table") {
 			return noTable
 		}
@@ -133,6 +136,7 @@ func classifySQLite(err error, v reflect.Value) class {
 }
 
 const (
+	sqliteError  = 1
 	sqliteBusy   = 5
 	sqliteLocked = 6
 )

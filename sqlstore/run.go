@@ -24,11 +24,21 @@ func (s *Store) conn(ctx context.Context) (*sql.Conn, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.opts.ConnWait)
 	defer cancel()
 	c, err := s.db.Conn(waiting)
-	if err != nil && waiting.Err() != nil {
-		return nil, fmt.Errorf("%w: no connection to be had; is a transaction open on this pool (MaxOpenConns is %d) while this step needs a second one?: %w",
-			store.ErrBusy, s.db.Stats().MaxOpenConnections, err)
+	if err == nil || waiting.Err() == nil {
+		return c, err
 	}
-	return c, err
+	wait := "wait for a connection"
+	if stats := s.db.Stats(); stats.MaxOpenConnections > 0 && stats.InUse >= stats.MaxOpenConnections {
+		wait += fmt.Sprintf(" (all %d of the pool are in use; is a transaction open on it while this step needs another one?)", stats.MaxOpenConnections)
+	}
+	switch ended := ctx.Err(); {
+	case ended == nil:
+		return nil, fmt.Errorf("%w: %s: none within %v: %w", store.ErrBusy, wait, s.opts.ConnWait, err)
+	case errors.Is(err, ended):
+		return nil, fmt.Errorf("%s: %w", wait, err)
+	default:
+		return nil, fmt.Errorf("%s: %w: %w", wait, ended, err)
+	}
 }
 
 // onConn runs fn on a connection of its own, and again while the database says

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +39,6 @@ type Store struct {
 	dialect *dialect
 	opts    Options
 	engine  engine
-	names   *strings.Replacer
 	ready   atomic.Bool // the schema was found to be the one this code speaks
 }
 
@@ -75,7 +73,7 @@ func New(db *sql.DB, d Dialect, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new sqlstore: %w", err)
 	}
-	return &Store{db: db, dialect: d.d, opts: o, engine: d.d.engine(names), names: names}, nil
+	return &Store{db: db, dialect: d.d, opts: o, engine: d.d.engine(names)}, nil
 }
 
 // Retryable is IsRetryable.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/blobtx/blobtx/store"
@@ -19,7 +18,7 @@ import (
 // set; on SQLite it is busy_timeout.
 func (s *Store) Tx(tx Tx) store.RowTx {
 	if tx == nil {
-		return &rowTx{s: s, dead: fmt.Errorf("the transaction is nil: %w", store.ErrInvalid)}
+		return s.rowTx(session{}, errNilTx)
 	}
 	return s.TxOf(sqlQuerier{tx})
 }
@@ -27,9 +26,9 @@ func (s *Store) Tx(tx Tx) store.RowTx {
 // TxOf is Tx for a transaction that is not database/sql's.
 func (s *Store) TxOf(q Querier) store.RowTx {
 	if q == nil {
-		return &rowTx{s: s, dead: fmt.Errorf("the transaction is nil: %w", store.ErrInvalid)}
+		return s.rowTx(session{}, errNilTx)
 	}
-	return &rowTx{s: s, q: s.session(q, false)}
+	return s.rowTx(s.session(q, false), nil)
 }
 
 // rowTx is the steps inside a caller's transaction.
@@ -37,16 +36,24 @@ type rowTx struct {
 	s *Store
 	q session
 
-	mu   sync.Mutex
+	// turn holds a token while a step runs. It is a channel because a goroutine
+	// that waits for a mutex keeps the clock of a testing/synctest bubble still.
+	turn chan struct{}
 	dead error // why nothing more is issued
 }
+
+func (s *Store) rowTx(q session, dead error) *rowTx {
+	return &rowTx{s: s, q: q, turn: make(chan struct{}, 1), dead: dead}
+}
+
+var errNilTx = fmt.Errorf("the transaction is nil: %w", store.ErrInvalid)
 
 // run takes one step. Some errors end a transaction while *sql.Tx goes on
 // taking statements, which then stand alone and survive its Rollback: so after
 // any error but a clean one there is no next statement.
 func (t *rowTx) run(ctx context.Context, what string, fn func(ctx context.Context, q session) error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
 	if t.dead != nil {
 		return fmt.Errorf("%s: %w: %w", what, store.ErrTxUnusable, t.dead)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,4 +46,24 @@ func TestMistakesAreNamed(t *testing.T) {
 	err := run(t.Context(), &bytes.Buffer{}, "main.go", "", "AccountName=secretaccount;AccountKey=secretkey")
 	require.ErrorContains(t, err, "-azure is neither a URL nor a connection string")
 	require.NotContains(t, err.Error(), "secret")
+
+	denying := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("x-ms-error-code", "AuthorizationFailure")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer denying.Close()
+	const sas = "sv=2020&sig=SECRETSIG"
+	for says, azure := range map[string]string{
+		`create container: Put "http://127.0.0.1:1/acct/blobtx-quickstart": dial`: "BlobEndpoint=http://127.0.0.1:1/acct;SharedAccessSignature=" + sas,
+		`create container: parse "http://127.0.0.1:1/%zz/blobtx-quickstart": `:    "BlobEndpoint=http://127.0.0.1:1/%zz;SharedAccessSignature=" + sas,
+		`create container: 403 AuthorizationFailure`:                              "BlobEndpoint=" + denying.URL + "/acct;SharedAccessSignature=" + sas,
+		`blobs cannot be listed`:     denying.URL + "/acct/container?" + sas,
+		`parse "http://127.0.0.1:1/`: "http://127.0.0.1:1/%zz/container?" + sas,
+	} {
+		var out bytes.Buffer
+		err := run(t.Context(), &out, "main.go", "", azure)
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, out.String()+err.Error(), "SECRETSIG")
+		require.NotContains(t, out.String()+err.Error(), "sig=")
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,11 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -101,10 +106,27 @@ func openContainer(ctx context.Context, azure string) (*container.Client, error)
 	if err != nil {
 		return nil, errors.New("-azure is neither a URL nor a connection string")
 	}
-	if _, err := client.Create(ctx, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
-		return nil, fmt.Errorf("create container: %w", err)
+	// Without retries, so that a wrong address is told at once.
+	once := policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
+	if _, err := client.Create(once, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		return nil, fmt.Errorf("create container: %w", withoutSAS(err))
 	}
 	return client, nil
+}
+
+// withoutSAS is err without the query of the URL, whose sig is a secret. The
+// errors of azstore are without it already.
+func withoutSAS(err error) error {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) { // its own text has many lines
+		return fmt.Errorf("%d %s", answer.StatusCode, cmp.Or(answer.ErrorCode, http.StatusText(answer.StatusCode)))
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		address, _, _ := strings.Cut(u.URL, "?")
+		return fmt.Errorf("%s %q: %w", u.Op, address, u.Err)
+	}
+	return err
 }
 
 func (s *stores) close() {
