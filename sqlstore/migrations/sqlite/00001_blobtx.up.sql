@@ -41,7 +41,7 @@ CREATE TABLE blobtx_intents (
     created_at        BIGINT  NOT NULL,
     updated_at        BIGINT  NOT NULL
 );
-CREATE UNIQUE INDEX blobtx_intents_idempotency ON blobtx_intents (idempotency_key);
+CREATE UNIQUE INDEX blobtx_intents_idempotency ON blobtx_intents (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE UNIQUE INDEX blobtx_intents_blob ON blobtx_intents (blob_name);
 CREATE INDEX blobtx_intents_due ON blobtx_intents (due_at, id);
 
