@@ -51,6 +51,9 @@ const (
 	postgresMatches = `($2::text IN ('exists', 'always') OR o.version::text = ANY (string_to_array($2::text, ',')))`
 	postgresExpects = `(i.expect IN ('exists', 'always') OR o.version::text = ANY (string_to_array(i.expect, ',')))`
 
+	// Each join below says twice which row it means, once as a value. A plan
+	// that a connection has kept since the tables were empty would otherwise
+	// join by reading them whole, and go on doing so while they grow.
 	postgresCommit = postgresClock + `,
 i AS MATERIALIZED (
   SELECT t.id, t.object_key, t.expect, t.blob_name, t.metadata FROM {intents} t
@@ -58,12 +61,12 @@ i AS MATERIALIZED (
   FOR NO KEY UPDATE),
 old AS MATERIALIZED (
   SELECT o.object_key, o.blob_name, o.intent_id FROM i JOIN {objects} o ON o.object_key = i.object_key
-  WHERE ` + postgresExpects + ` FOR NO KEY UPDATE OF o),
+  WHERE o.object_key = (SELECT i.object_key FROM i) AND ` + postgresExpects + ` FOR NO KEY UPDATE OF o),
 upd AS (
   UPDATE {objects} o SET version = greatest(o.version + 1, ((c.us / 1000) << 21) | $7::bigint), blob_name = i.blob_name, intent_id = i.id,
     etag = $3::text, size = $4::bigint, sha256 = $5::text, content_type = $6::text, metadata = i.metadata, updated_at = c.us
   FROM old, i, clock c
-  WHERE o.object_key = old.object_key AND ` + postgresExpects + `
+  WHERE o.object_key = old.object_key AND o.object_key = (SELECT old.object_key FROM old) AND ` + postgresExpects + `
   RETURNING {object}, old.blob_name AS old_blob, old.intent_id AS old_intent),
 ins AS (
   INSERT INTO {objects} AS o (object_key, version, blob_name, intent_id, etag, size, sha256, content_type, metadata, created_at, updated_at)
@@ -76,7 +79,7 @@ gone AS (
 o AS (SELECT {object} FROM upd o UNION ALL SELECT {object} FROM ins o)
 UPDATE {intents} t SET state = 'sealing', version = t.version + 1, attempts = 0, due_at = c.us + $9::bigint, updated_at = c.us, result = $10::text,
   object_version = o.version, object_created_at = o.created_at, object_updated_at = o.updated_at
-FROM o, clock c WHERE t.id = o.intent_id
+FROM o, clock c WHERE t.id = o.intent_id AND t.id = $1::text
 RETURNING {object}`
 
 	postgresDelete = postgresClock + `,
@@ -118,7 +121,7 @@ free AS MATERIALIZED (
   SELECT t.id FROM {intents} t WHERE t.id = $1::text AND t.state = 'uploading' AND t.version = $2::bigint
   FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE {intents} t SET due_at = least(c.us + $3::bigint, t.expires_at), beats = t.beats + 1
-FROM free, clock c WHERE t.id = free.id
+FROM free, clock c WHERE t.id = free.id AND t.id = $1::text
 RETURNING {intent}`
 
 	postgresAbandon = postgresClock + `

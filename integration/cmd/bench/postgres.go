@@ -66,7 +66,7 @@ func postgresPut(ctx context.Context, rounds int, span time.Duration) ([]figure,
 	if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
 		return nil, err
 	}
-	defer db.ExecContext(context.WithoutCancel(ctx), "DROP SCHEMA "+schema+" CASCADE")
+	defer func() { _, _ = db.ExecContext(context.WithoutCancel(ctx), "DROP SCHEMA "+schema+" CASCADE") }()
 
 	server := azfake.New(nil)
 	client, err := server.ContainerClient("bench", nil)
@@ -178,6 +178,10 @@ func newByHand(ctx context.Context, db *sql.DB, schema string, client *container
 	if err != nil {
 		return nil, err
 	}
+	// Whoever writes pending rows must find those that stayed so.
+	if _, err := db.ExecContext(ctx, `CREATE INDEX ON `+schema+`.files (created_at) WHERE state = 'pending'`); err != nil {
+		return nil, err
+	}
 	insert, err := db.PrepareContext(ctx, `INSERT INTO `+schema+`.files (id, name, blob_name, state) VALUES ($1, $2, $3, 'pending')`)
 	if err != nil {
 		return nil, err
@@ -191,7 +195,7 @@ func newByHand(ctx context.Context, db *sql.DB, schema string, client *container
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback()
+		defer func() { _ = tx.Rollback() }()
 		result, err := tx.StmtContext(ctx, statement).ExecContext(ctx, args...)
 		if err != nil {
 			return err
