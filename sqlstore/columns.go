@@ -91,6 +91,43 @@ func (r *intentRow) intent() (store.Intent, error) {
 	return in, nil
 }
 
+// scanInserted fills in what the caller of an insert knows: every column that a
+// statement returns costs the server something at each execution.
+func scanInserted(p store.InsertParams, metadata string) func(scan func(dest ...any) error) (store.Intent, error) {
+	return func(scan func(dest ...any) error) (store.Intent, error) {
+		var created int64
+		if err := scan(&created); err != nil {
+			return store.Intent{}, err
+		}
+		in := store.Intent{
+			ID: p.ID, IdempotencyKey: p.IdempotencyKey, Key: p.Key, Expect: p.Expect, BlobName: p.BlobName, Direct: p.Direct,
+			State: store.Uploading, Version: 1, Holder: p.Holder,
+			DueAt: fromMicros(created + micros(p.TTL)), ExpiresAt: fromMicros(created + micros(p.MaxPending)),
+			CreatedAt: fromMicros(created), UpdatedAt: fromMicros(created),
+		}
+		var err error
+		in.Metadata, err = parseMetadata(metadata) // as it will be read: a map of its own
+		return in, err
+	}
+}
+
+// scanCommitted is scanObject for a commit, whose caller knows the facts of the
+// bytes.
+func scanCommitted(p store.CommitParams) func(scan func(dest ...any) error) (store.Object, error) {
+	return func(scan func(dest ...any) error) (store.Object, error) {
+		o := store.Object{IntentID: p.IntentID, Blob: p.Blob}
+		var version, created, updated int64
+		var metadata string
+		if err := scan(&o.Key, &o.Blob.Name, &metadata, &version, &created, &updated); err != nil {
+			return store.Object{}, err
+		}
+		o.Version, o.CreatedAt, o.UpdatedAt = store.Version(version), fromMicros(created), fromMicros(updated)
+		var err error
+		o.Metadata, err = parseMetadata(metadata)
+		return o, err
+	}
+}
+
 func scanIntent(scan func(dest ...any) error) (store.Intent, error) {
 	var r intentRow
 	if err := scan(r.dest()...); err != nil {

@@ -67,20 +67,20 @@ upd AS (
     etag = $3::text, size = $4::bigint, sha256 = $5::text, content_type = $6::text, metadata = i.metadata, updated_at = c.us
   FROM old, i, clock c
   WHERE o.object_key = old.object_key AND o.object_key = (SELECT old.object_key FROM old) AND ` + postgresExpects + `
-  RETURNING {object}, old.blob_name AS old_blob, old.intent_id AS old_intent),
+  RETURNING o.intent_id, o.version, o.created_at, o.updated_at, old.blob_name AS old_blob, old.intent_id AS old_intent),
 ins AS (
   INSERT INTO {objects} AS o (object_key, version, blob_name, intent_id, etag, size, sha256, content_type, metadata, created_at, updated_at)
   SELECT i.object_key, ((c.us / 1000) << 21) | $7::bigint, i.blob_name, i.id, $3::text, $4::bigint, $5::text, $6::text, i.metadata, c.us, c.us
   FROM i, clock c WHERE i.expect IN ('absent', 'always') AND NOT EXISTS (SELECT 1 FROM upd)
-  ON CONFLICT (object_key) DO NOTHING RETURNING {object}),
+  ON CONFLICT (object_key) DO NOTHING RETURNING o.intent_id, o.version, o.created_at, o.updated_at),
 gone AS (
   INSERT INTO {retired} (blob_name, intent_id, due_at)
   SELECT upd.old_blob, upd.old_intent, c.us + $8::bigint FROM upd, clock c ON CONFLICT DO NOTHING),
-o AS (SELECT {object} FROM upd o UNION ALL SELECT {object} FROM ins o)
+o AS (SELECT intent_id, version, created_at, updated_at FROM upd UNION ALL SELECT intent_id, version, created_at, updated_at FROM ins)
 UPDATE {intents} t SET state = 'sealing', version = t.version + 1, attempts = 0, due_at = c.us + $9::bigint, updated_at = c.us, result = $10::text,
   object_version = o.version, object_created_at = o.created_at, object_updated_at = o.updated_at
 FROM o, clock c WHERE t.id = o.intent_id AND t.id = $1::text
-RETURNING {object}`
+RETURNING t.object_key, t.blob_name, t.metadata, o.version, o.created_at, o.updated_at`
 
 	postgresDelete = postgresClock + `,
 o AS (
@@ -108,7 +108,7 @@ WHERE CASE $4::text
   AND NOT EXISTS (SELECT 1 FROM {objects} o WHERE o.blob_name = $5::text)
   AND NOT EXISTS (SELECT 1 FROM {retired} r WHERE r.blob_name = $5::text)
 ON CONFLICT DO NOTHING
-RETURNING {intent}`
+RETURNING t.created_at`
 
 	postgresTakeOver = postgresClock + `
 UPDATE {intents} t SET version = t.version + 1, holder = $3::text, due_at = least(c.us + $4::bigint, t.expires_at), updated_at = c.us
@@ -285,7 +285,7 @@ func (e *postgresEngine) migrate(ctx context.Context, s session, schema, meta st
 
 func (e *postgresEngine) commitObject(ctx context.Context, s session, p store.CommitParams, facts string) (store.Object, bool, error) {
 	b := p.Blob
-	return oneRow(ctx, s, scanObject, e.commitText.of(s), p.IntentID, p.Version, b.ETag, b.Size, b.SHA256, b.ContentType,
+	return oneRow(ctx, s, scanCommitted(p), e.commitText.of(s), p.IntentID, p.Version, b.ETag, b.Size, b.SHA256, b.ContentType,
 		int64(p.Random), micros(p.ReadGrace), micros(p.SealIn), facts)
 }
 

@@ -68,7 +68,7 @@ func (e *returning) insertIntent(ctx context.Context, s session, p store.InsertP
 	if p.Direct {
 		direct = 1
 	}
-	return oneRow(ctx, s, scanIntent, e.insertIntentText, p.ID, p.IdempotencyKey, p.Key, p.Expect.String(), p.BlobName,
+	return oneRow(ctx, s, scanInserted(p, metadata), e.insertIntentText, p.ID, p.IdempotencyKey, p.Key, p.Expect.String(), p.BlobName,
 		direct, metadata, p.Holder, micros(p.TTL), micros(p.MaxPending))
 }
 

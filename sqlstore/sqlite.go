@@ -67,7 +67,7 @@ func newSQLiteEngine(x func(string) string) *sqliteEngine {
 				` SELECT ?1, nullif(?2, ''), ?3, ?4, ?5, ?6, ?7, 'uploading', 1, ?8, {now} + ?9, {now} + ?10, {now}, {now}` +
 				` WHERE ` + sqliteCondition("?4", "?3") +
 				` AND NOT EXISTS (SELECT 1 FROM {objects} o WHERE o.blob_name = ?5) AND NOT EXISTS (SELECT 1 FROM {retired} r WHERE r.blob_name = ?5)` +
-				` ON CONFLICT DO NOTHING RETURNING ` + unaliased("t.", intentColumns)),
+				` ON CONFLICT DO NOTHING RETURNING created_at`),
 			findIntentText: x(`SELECT {intent} FROM {intents} t WHERE t.id = ?1 OR (?2 <> '' AND t.idempotency_key = ?2) ORDER BY t.id = ?1 DESC LIMIT 1`),
 			blobNameText: x(`SELECT (SELECT count(*) FROM {intents} WHERE blob_name = ?1) + (SELECT count(*) FROM {objects} WHERE blob_name = ?1)` +
 				` + (SELECT count(*) FROM {retired} WHERE blob_name = ?1)`),
