@@ -38,7 +38,8 @@ type IntentOptions struct {
 // object key and the metadata that the first attempt stored win.
 //
 // ErrInvalid: bad input, nothing was written. A *ConflictError: the condition
-// is false already. ErrIdempotencyReuse: the idempotency key came with another
+// is false already. ErrTakenOver: a retry came while the reply to this one was
+// lost. ErrIdempotencyReuse: the idempotency key came with another
 // condition. ErrHeld. ErrBusy. ErrSetup.
 func (c *Coordinator) Intent(ctx context.Context, key string, opts *IntentOptions) (*Intent, error) {
 	var o IntentOptions
@@ -74,7 +75,10 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 		if err != nil {
 			return Intent{}, err
 		}
-		if in.ID == p.ID {
+		if in.ID == p.ID && in.State == store.Uploading {
+			if in.Holder != p.Holder { // a retry has met the row whose insert we are repeating
+				return Intent{}, ErrTakenOver
+			}
 			return in, nil
 		}
 		in, again, err := c.meet(ctx, in, p)

@@ -3,6 +3,7 @@ package blobtx_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,6 +147,28 @@ func TestCommitWithGoesOnAfterItsOwnRetries(t *testing.T) {
 		}, up)
 		require.NoError(t, err)
 		require.True(t, twice)
+		w.atRest()
+	})
+}
+
+func TestARepeatedInsertDoesNotAdoptTheHolderWhoTookItOver(t *testing.T) {
+	inBubble(t, "the first attempt is told so, and the second goes on", func(t *testing.T) {
+		w, p := tapped(t, nil)
+		w.put("warm", "up", nil)
+		var second *blobtx.Upload
+		p.onAfter(func(_ context.Context, step string, err error) error {
+			if step == "insert intent" && second == nil {
+				var stageErr error
+				second, stageErr = w.calm.Stage(t.Context(), "k", text("x"), &blobtx.PutOptions{IdempotencyKey: "i"})
+				require.NoError(t, stageErr)
+				return errors.New("connection reset")
+			}
+			return err
+		})
+		_, err := w.Put(t.Context(), "k", text("x"), &blobtx.PutOptions{IdempotencyKey: "i"})
+		require.ErrorIs(t, err, blobtx.ErrTakenOver)
+		_, err = w.calm.Commit(t.Context(), nil, second)
+		require.NoError(t, err)
 		w.atRest()
 	})
 }

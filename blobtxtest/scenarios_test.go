@@ -33,9 +33,6 @@ func TestScenarios(t *testing.T) {
 				s.Limits.Faults = min(n.Quick, 1)
 				s.Limits.Executions = 1500
 			}
-			if n.Known != "" {
-				t.Logf("not taken to %d faults: %s", n.Full+1, n.Known)
-			}
 			blobtxtest.Explore(t, s)
 		})
 	}
