@@ -76,9 +76,11 @@ const short = 50 * time.Millisecond
 // needs another comes back and asks about it.
 func TestAPoolOfOneWithATransactionOpen(t *testing.T) {
 	each(t, databases, func(t *testing.T, d database) {
-		s, db := d.migrated(t, &sqlstore.Options{ConnWait: short})
+		patient, db := d.migrated(t, nil) // a new connection may take longer than the bound tested here
 		db.SetMaxOpenConns(1)
-		in := upload(t, s, "k", store.Always())
+		in := upload(t, patient, "k", store.Always())
+		s, err := sqlstore.New(db, d.dialect, &sqlstore.Options{ConnWait: short})
+		require.NoError(t, err)
 		tx, err := db.BeginTx(context.WithoutCancel(t.Context()), nil)
 		require.NoError(t, err)
 		objects, err := s.Tx(tx).CommitObjects(t.Context(), []store.CommitParams{commit(in, 1)})
