@@ -65,3 +65,12 @@ bench: services ## ratios of one run; the last line has every figure and how man
 .PHONY: model
 model: ## explore the protocol's models at full bounds; the last line counts states, violations and mutants
 	@go run ./internal/model all
+
+# ---- exploration ----
+
+.PHONY: explore
+explore: ## every schedule of every scenario with its faults; the last line counts executions and violations
+	@stats=$$(mktemp); rc=0; \
+	BLOBTX_EXPLORE=full BLOBTX_EXPLORE_STATS=$$stats go test -count=1 -timeout 20m -parallel 2 -run TestScenarios ./blobtxtest/ || rc=$$?; \
+	cat $$stats; awk '{split($$1, a, "="); n += a[2]; split($$7, v, "="); b += v[2]} END {print "executions=" n " violations=" b+0}' $$stats; \
+	rm -f $$stats; exit $$rc
