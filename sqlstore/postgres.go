@@ -156,16 +156,19 @@ taken AS (
   RETURNING r.*, due.due_at AS was_due)
 SELECT t.blob_name, t.intent_id, t.due_at, t.attempts, t.last_error, t.watched FROM taken t ORDER BY t.was_due, t.blob_name`
 
+	// The rows are met one by one, and the fate is compared by equality: both
+	// keep plans from reading whole tables, see postgresCommit.
 	postgresSettlements = `s AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS r(id text, state text, version bigint, due bigint, verdict text, delay bigint, note text))`
+  SELECT *, CASE verdict WHEN 'gone' THEN 'gone' ELSE 'kept' END AS fate
+  FROM jsonb_to_recordset($1::text::jsonb) AS r(id text, state text, version bigint, due bigint, verdict text, delay bigint, note text)
+  ORDER BY id COLLATE "C")`
 
 	postgresSettleIntents = `WITH clock AS MATERIALIZED (SELECT {now} AS us),
 ` + postgresSettlements + `,
 free AS MATERIALIZED (
-  SELECT t.id, s.verdict, s.delay, s.note FROM {intents} t JOIN s ON t.id = s.id AND t.state = s.state AND t.version = s.version
-  WHERE t.id = ANY (ARRAY(SELECT s.id FROM s))
-  ORDER BY t.id FOR UPDATE OF t SKIP LOCKED),
-gone AS (DELETE FROM {intents} t USING free f WHERE t.id = f.id AND f.verdict = 'gone' AND t.id = ANY (ARRAY(SELECT free.id FROM free)) RETURNING 1),
+  SELECT t.id, s.verdict, s.delay, s.note, s.fate FROM s CROSS JOIN LATERAL (
+    SELECT t.id FROM {intents} t WHERE t.id = s.id AND t.state = s.state AND t.version = s.version FOR UPDATE SKIP LOCKED) t),
+gone AS (DELETE FROM {intents} t USING free f WHERE t.id = f.id AND f.fate = 'gone' RETURNING 1),
 kept AS (
   UPDATE {intents} t SET
     state = CASE f.verdict WHEN 'done' THEN 'done' WHEN 'held' THEN 'held' ELSE t.state END,
@@ -174,20 +177,19 @@ kept AS (
     attempts = CASE WHEN f.verdict IN ('done', 'watch') THEN 0 ELSE t.attempts END,
     due_at = CASE f.verdict WHEN 'held' THEN NULL ELSE c.us + f.delay END,
     last_error = f.note, updated_at = c.us
-  FROM free f, clock c WHERE t.id = f.id AND f.verdict <> 'gone' AND t.id = ANY (ARRAY(SELECT free.id FROM free)) RETURNING 1)
+  FROM free f, clock c WHERE t.id = f.id AND f.fate = 'kept' RETURNING 1)
 SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM kept)`
 
 	postgresSettleRetired = `WITH clock AS MATERIALIZED (SELECT {now} AS us),
 ` + postgresSettlements + `,
 free AS MATERIALIZED (
-  SELECT t.blob_name, s.verdict, s.delay, s.note FROM {retired} t JOIN s ON t.blob_name = s.id AND t.due_at = s.due
-  WHERE t.blob_name = ANY (ARRAY(SELECT s.id FROM s))
-  ORDER BY t.blob_name FOR UPDATE OF t SKIP LOCKED),
-gone AS (DELETE FROM {retired} t USING free f WHERE t.blob_name = f.blob_name AND f.verdict = 'gone' AND t.blob_name = ANY (ARRAY(SELECT free.blob_name FROM free)) RETURNING 1),
+  SELECT t.blob_name, s.verdict, s.delay, s.note, s.fate FROM s CROSS JOIN LATERAL (
+    SELECT t.blob_name FROM {retired} t WHERE t.blob_name = s.id AND t.due_at = s.due FOR UPDATE SKIP LOCKED) t),
+gone AS (DELETE FROM {retired} t USING free f WHERE t.blob_name = f.blob_name AND f.fate = 'gone' RETURNING 1),
 kept AS (
   UPDATE {retired} t SET due_at = CASE f.verdict WHEN 'held' THEN NULL ELSE c.us + f.delay END, last_error = f.note,
     watched = CASE f.verdict WHEN 'watch' THEN 1 ELSE t.watched END, attempts = CASE f.verdict WHEN 'watch' THEN 0 ELSE t.attempts END
-  FROM free f, clock c WHERE t.blob_name = f.blob_name AND f.verdict <> 'gone' AND t.blob_name = ANY (ARRAY(SELECT free.blob_name FROM free)) RETURNING 1)
+  FROM free f, clock c WHERE t.blob_name = f.blob_name AND f.fate = 'kept' RETURNING 1)
 SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM kept)`
 
 	postgresForget = `WITH due AS MATERIALIZED (

@@ -26,7 +26,7 @@ func invoices(ctx context.Context, db *sql.DB, client *container.Client, logo, i
 	if err != nil {
 		return err
 	}
-	go c.RunSweeper(ctx, nil)
+	go func() { _ = c.RunSweeper(ctx, nil) }()
 	if err := save(ctx, c, rows, logo, invoice); err != nil {
 		return err
 	}
