@@ -38,6 +38,13 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 	}
 	ctx, cancel := detached(ctx, commitBound)
 	defer cancel()
+	c.seals.enter()
+	defer func() {
+		if err := c.seals.leave(ctx); err != nil {
+			in := ups[0].current()
+			c.unsealed(in.Key, in.ID, err)
+		}
+	}()
 	var err error
 	for try := 1; try <= 5; try++ {
 		var objects []Object
@@ -127,7 +134,7 @@ func (c *Coordinator) commitParams(ups []*Upload) []store.CommitParams {
 	for i, up := range ups {
 		in := up.current()
 		params[i] = store.CommitParams{
-			IntentID: in.ID, Version: in.Version, Key: in.Key, Blob: up.blob,
+			IntentID: in.ID, Version: in.Version, Key: in.Key, Creates: in.Expect == IfAbsent(), Blob: up.blob,
 			Random: c.random.versionBits(), ReadGrace: c.opts.ReadGrace, SealIn: sealIn,
 		}
 	}

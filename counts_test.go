@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,28 +134,63 @@ func TestWhatOperationsCost(t *testing.T) {
 	})
 }
 
-// Who arrives first writes for all who wait.
 func TestInlineSealsShareTheirStatements(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	for promise, tt := range map[string]struct {
+		slow string
+		most int
+		puts int
+	}{
+		"those who commit at once share one":           {"commit objects", 1, 16},
+		"a full batch does not wait for who is inside": {"commit objects", 4, 100},
+		"those who come during a write share the next": {"settle intents", 3, 16},
+	} {
+		inBubble(t, promise, func(t *testing.T) {
+			w, p := tapped(t, nil)
+			w.put("warm", "up", nil)
+			p.onBefore(func(_ context.Context, step string) error {
+				if step == tt.slow {
+					time.Sleep(time.Second)
+				}
+				return nil
+			})
+			p.steps()
+			var wg sync.WaitGroup
+			for i := range tt.puts {
+				wg.Go(func() {
+					if _, err := w.Put(t.Context(), fmt.Sprint(i), text("x"), nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			require.LessOrEqual(t, p.steps()["settle intents"], tt.most)
+			for _, in := range w.rows.Intents() {
+				require.Equal(t, "done", string(in.State), "a settlement was left out")
+			}
+		})
+	}
+	inBubble(t, "a commit that hangs holds back no full batch", func(t *testing.T) {
 		w, p := tapped(t, nil)
 		w.put("warm", "up", nil)
+		hung := w.stage("hung", "x", nil)
+		release := make(chan struct{})
+		var first atomic.Bool
 		p.onBefore(func(_ context.Context, step string) error {
-			if step == "settle intents" {
-				time.Sleep(time.Second)
+			if step == "commit objects" && first.CompareAndSwap(false, true) {
+				<-release
 			}
 			return nil
 		})
-		p.steps()
 		var wg sync.WaitGroup
-		for i := range 16 {
-			wg.Go(func() {
-				if _, err := w.Put(t.Context(), fmt.Sprint(i), text("x"), nil); err != nil {
-					t.Error(err)
-				}
-			})
+		wg.Go(func() { _, _ = w.Commit(t.Context(), nil, hung) })
+		synctest.Wait()
+		p.steps()
+		for i := range 70 {
+			w.put(fmt.Sprint(i), "x", nil)
 		}
+		require.Equal(t, 2, p.steps()["settle intents"])
+		close(release)
 		wg.Wait()
-		require.LessOrEqual(t, p.steps()["settle intents"], 3)
 		for _, in := range w.rows.Intents() {
 			require.Equal(t, "done", string(in.State), "a settlement was left out")
 		}

@@ -1,6 +1,7 @@
 package blobtx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,19 +80,20 @@ func (c *Coordinator) sealInline(ctx context.Context, owed []Intent) {
 	ctx, cancel := detached(ctx, cleanBound)
 	defer cancel()
 	if err := c.sealAll(ctx, owed); err != nil {
-		c.opts.Logger.Warn("blobtx: seal failed, the sweeper will finish it", "key", owed[0].Key, "intent", owed[0].ID, "error", err)
+		c.unsealed(owed[0].Key, owed[0].ID, err)
 	}
 }
 
-func (c *Coordinator) sealAll(ctx context.Context, owed []Intent) error {
+func (c *Coordinator) unsealed(key, intent string, err error) {
+	c.opts.Logger.Warn("blobtx: seal failed, the sweeper will finish it", "key", key, "intent", intent, "error", err)
+}
+
+func (c *Coordinator) sealAll(ctx context.Context, owed []Intent) (err error) {
+	c.seals.enter()
+	defer func() { err = cmp.Or(err, c.seals.leave(ctx)) }()
 	errs := make([]error, len(owed))
 	each(len(owed), func(i int) { errs[i] = c.seal(ctx, owed[i]) })
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 func (c *Coordinator) seal(ctx context.Context, in Intent) error {
@@ -99,12 +101,9 @@ func (c *Coordinator) seal(ctx context.Context, in Intent) error {
 		return fmt.Errorf("seal blob: %w", err)
 	}
 	c.event(ctx, Event{Kind: EventSealed, Key: in.Key, IntentID: in.ID, BlobName: in.BlobName})
-	err := c.seals.record(ctx, store.IntentSettlement{
+	c.seals.add(store.IntentSettlement{
 		ID: in.ID, State: store.Sealing, Version: in.Version, To: store.ToDone, In: c.retention(in.IdempotencyKey),
 	})
-	if err != nil {
-		return fmt.Errorf("record seal: %w", err)
-	}
 	return nil
 }
 
@@ -126,30 +125,48 @@ func each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// groupCommit records seals: who arrives first writes for all who come
-// meanwhile, and they do not wait. So under load one statement settles many
-// commits, and most pay nothing. What a crash or a failure leaves unrecorded is
-// due to the sweeper in a moment.
+// groupCommit records seals: who leaves last, or finds a full batch, writes for
+// all who are inside, and they do not wait. So a lone commit records its own
+// seal, and under load one statement settles many. What a crash or a failure
+// leaves unrecorded is due to the sweeper in a moment.
 type groupCommit struct {
 	write func(context.Context, []store.IntentSettlement) (int, error)
 
 	mu      sync.Mutex // held for a few assignments, never across a call
+	inside  int        // commits and seals under way
 	writing bool
 	queue   []store.IntentSettlement
 }
 
 const (
+	fullBatch  = 32
 	mostQueued = 4096 // while a write hangs; the rest is the sweeper's
 	mostRounds = 3    // of one writer; what has come since is the next one's
 )
 
-func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) error {
+func (g *groupCommit) enter() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside++
+}
+
+func (g *groupCommit) add(s store.IntentSettlement) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.queue) < mostQueued {
 		g.queue = append(g.queue, s)
 	}
-	if g.writing {
+}
+
+func (g *groupCommit) due() bool {
+	return len(g.queue) >= fullBatch || g.inside == 0 && len(g.queue) > 0
+}
+
+func (g *groupCommit) leave(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside--
+	if g.writing || !g.due() {
 		return nil
 	}
 	g.writing = true
@@ -158,12 +175,15 @@ func (g *groupCommit) record(ctx context.Context, s store.IntentSettlement) erro
 	ctx, cancel := detached(ctx, cleanBound)
 	defer cancel()
 	var failure error
-	for round := 0; round < mostRounds && len(g.queue) > 0; round++ {
+	for round := 0; round < mostRounds && g.due(); round++ {
 		batch := g.queue
 		g.queue = nil
 		failure = errors.Join(failure, g.writeUnlocked(ctx, batch))
 	}
-	return failure
+	if failure != nil {
+		return fmt.Errorf("record seals: %w", failure)
+	}
+	return nil
 }
 
 // writeUnlocked holds the lock again when it returns, and when a driver panics.

@@ -156,6 +156,7 @@ func (s *Store) commitOne(ctx context.Context, q session, step commitStep) (stor
 		if err != nil || ok {
 			return o, err
 		}
+		step.Creates = false // a hint may be wrong
 		in, expired, found, err := s.engine.lockIntent(ctx, q, step.IntentID)
 		if err != nil {
 			return store.Object{}, err

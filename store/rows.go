@@ -206,6 +206,7 @@ type CommitParams struct {
 	IntentID  string
 	Version   int64  // the intent's
 	Key       string // the intent's object key: it gives the order, and the name in errors
+	Creates   bool   // a hint that the intent expects no object; may pick a shorter way, decides nothing
 	Blob      Blob   // facts of the bytes: ETag, Size, SHA256, ContentType; Name is not used
 	Random    uint32 // RandomBits random bits for the new version
 	ReadGrace time.Duration

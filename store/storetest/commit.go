@@ -222,6 +222,24 @@ var conditionCases = []rowCase{
 		t.remove("k")
 		require.NoError(t, t.attempt(t.insert("k", expecting(store.IfAbsent()))))
 	}},
+	{"Commit/a wrong hint decides nothing", func(t *rowTest) {
+		commit := func(in store.Intent) error {
+			p := t.upload(in)
+			p.Creates = !p.Creates
+			_, err := t.rows.CommitObjects(t.ctx, []store.CommitParams{p})
+			return err
+		}
+		v := t.put("there").Version
+		for _, cond := range []store.Condition{store.IfVersion(v), store.IfExists(), store.Always()} {
+			in := t.insert("there", expecting(cond))
+			require.NoError(t, commit(in), "%s", cond)
+			require.Equal(t, in.ID, t.object("there").IntentID)
+		}
+		late := t.insert("new", expecting(store.IfAbsent()))
+		require.NoError(t, commit(t.insert("new", expecting(store.IfAbsent()))))
+		require.ErrorIs(t, commit(late), store.ErrExists)
+		require.NoError(t, commit(t.insert("fresh", expecting(store.Always()))))
+	}},
 	{"Commit/a second creator is refused", func(t *rowTest) {
 		first, second := t.insert("k", expecting(store.IfAbsent())), t.insert("k", expecting(store.IfAbsent()))
 		t.commit(first)

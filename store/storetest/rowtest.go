@@ -99,7 +99,8 @@ func (t *rowTest) upload(in store.Intent) store.CommitParams {
 	n := t.number()
 	sum := sha256.Sum256([]byte(in.ID))
 	return store.CommitParams{
-		IntentID: in.ID, Version: in.Version, Key: in.Key, Random: t.random(), ReadGrace: readGrace, SealIn: sealIn,
+		IntentID: in.ID, Version: in.Version, Key: in.Key, Creates: in.Expect == store.IfAbsent(),
+		Random: t.random(), ReadGrace: readGrace, SealIn: sealIn,
 		Blob: store.Blob{ETag: fmt.Sprintf(`"0x%X"`, n), Size: int64(n), SHA256: hex.EncodeToString(sum[:]), ContentType: "text/plain"},
 	}
 }
