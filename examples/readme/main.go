@@ -26,19 +26,15 @@ func invoices(ctx context.Context, db *sql.DB, client *container.Client, logo, i
 	if err != nil {
 		return err
 	}
-	go func() { _ = c.RunSweeper(ctx, nil) }()
-	if err := save(ctx, c, rows, logo, invoice); err != nil {
+	if err := save(ctx, c, rows, "invoice/7", invoice); err != nil {
 		return err
 	}
-	return load(ctx, c, out)
+	return use(ctx, c, logo, out)
 }
 
 // README: begin
-func save(ctx context.Context, c *blobtx.Coordinator, rows *sqlstore.Store, logo, invoice io.Reader) error {
-	if _, err := c.Put(ctx, "logo.png", logo, nil); err != nil { // creates, never replaces
-		return err
-	}
-	up, err := c.Stage(ctx, "invoice/7.pdf", invoice, nil) // bytes that no row shows yet
+func save(ctx context.Context, c *blobtx.Coordinator, rows *sqlstore.Store, key string, body io.Reader) error {
+	up, err := c.Stage(ctx, key, body, nil) // bytes that no row shows yet
 	if err != nil {
 		return err
 	}
@@ -48,23 +44,29 @@ func save(ctx context.Context, c *blobtx.Coordinator, rows *sqlstore.Store, logo
 			if _, err := commit(rows.Tx(tx)); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(ctx, `INSERT INTO invoices (id, file) VALUES (7, 'invoice/7.pdf')`)
+			_, err := tx.ExecContext(ctx, `INSERT INTO invoices (file) VALUES ($1)`, key)
 			return err
 		})
 	}, up)
 	return err
 }
 
-func load(ctx context.Context, c *blobtx.Coordinator, to io.Writer) error {
-	file, err := c.Open(ctx, "invoice/7.pdf", nil) // one version; http.ServeContent takes it
+// README: end
+
+//nolint:errcheck,ineffassign,staticcheck // what is done with an error is left out here
+func use(ctx context.Context, c *blobtx.Coordinator, logo io.Reader, out io.Writer) error {
+	var err error
+	// README: begin
+	go c.RunSweeper(ctx, nil)                  // in every process
+	_, err = c.Put(ctx, "logo.png", logo, nil) // creates, never replaces
+	file, err := c.Open(ctx, "invoice/7", nil) // one version, an io.ReadSeekCloser: http.ServeContent takes it
+	// README: end
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = io.Copy(to, file)
+	_, err = io.Copy(out, file)
 	return err
 }
-
-// README: end
 
 func main() {}
