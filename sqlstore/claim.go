@@ -50,7 +50,7 @@ type settlement struct {
 func (s *Store) SettleIntents(ctx context.Context, list []store.IntentSettlement) (int, error) {
 	batch := make([]settlement, 0, len(list))
 	for _, one := range list {
-		if !follows(one.State, one.To) {
+		if !one.To.Follows(one.State) {
 			return 0, fmt.Errorf("settle intent %s: %q does not become %q: %w", one.ID, one.State, one.To, store.ErrInvalid)
 		}
 		if err := checkText("intent id", one.ID); err != nil {
@@ -62,19 +62,6 @@ func (s *Store) SettleIntents(ctx context.Context, list []store.IntentSettlement
 		})
 	}
 	return s.settle(ctx, "settle intents", batch, s.engine.settleIntents)
-}
-
-// follows reports whether the verdict may follow the state.
-func follows(from store.State, to store.Verdict) bool {
-	switch to {
-	case store.ToDone:
-		return from == store.Sealing
-	case store.ToWatch, store.ToGone:
-		return from == store.Abandoned
-	case store.ToRetry, store.ToHeld:
-		return from == store.Sealing || from == store.Abandoned
-	}
-	return false
 }
 
 // SettleRetired is store.RowStore's.

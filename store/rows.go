@@ -268,6 +268,19 @@ const (
 	ToHeld Verdict = "held"
 )
 
+// Follows reports whether the verdict may be given on an intent in this state.
+func (v Verdict) Follows(s State) bool {
+	switch v {
+	case ToDone:
+		return s == Sealing
+	case ToWatch, ToGone:
+		return s == Abandoned
+	case ToRetry, ToHeld:
+		return s == Sealing || s == Abandoned
+	}
+	return false
+}
+
 // IntentSettlement is a compare-and-set on one intent.
 type IntentSettlement struct {
 	ID      string

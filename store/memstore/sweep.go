@@ -72,7 +72,7 @@ func (r *Rows) dueRetired(until time.Time, limit int) []*store.Retired {
 // SettleIntents implements store.RowStore.
 func (r *Rows) SettleIntents(ctx context.Context, settlements []store.IntentSettlement) (n int, err error) {
 	for _, s := range settlements {
-		if !settles(s.State, s.To) {
+		if !s.To.Follows(s.State) {
 			return 0, fmt.Errorf("settle intent %s: %q does not follow %q: %w", s.ID, s.To, s.State, store.ErrInvalid)
 		}
 	}
@@ -94,19 +94,6 @@ func (r *Rows) SettleIntents(ctx context.Context, settlements []store.IntentSett
 		return nil, nil
 	})
 	return n, err
-}
-
-// settles reports whether the verdict may follow the state.
-func settles(from store.State, to store.Verdict) bool {
-	switch to {
-	case store.ToDone:
-		return from == store.Sealing
-	case store.ToWatch, store.ToGone:
-		return from == store.Abandoned
-	case store.ToRetry, store.ToHeld:
-		return from == store.Sealing || from == store.Abandoned
-	}
-	return false
 }
 
 func settle(in *store.Intent, s store.IntentSettlement, now time.Time) {
