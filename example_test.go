@@ -307,6 +307,37 @@ func ExampleCoordinator_SetMetadata() {
 	// stale delete refused: true
 }
 
+func ExampleCoordinator_Update() {
+	ctx := context.Background()
+	c, err := blobtx.New(memstore.NewRows(nil), memstore.NewBlobs(nil), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	visit := func(name string) blobtx.ChangeFunc { // called again when another change came first
+		return func(_ context.Context, current *blobtx.Object, old io.Reader) (io.Reader, error) {
+			return io.MultiReader(old, strings.NewReader(name+"\n")), nil
+		}
+	}
+	for _, name := range []string{"Ada", "Grace"} {
+		if _, err := c.Update(ctx, "visitors", visit(name), &blobtx.UpdateOptions{Create: true}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	visitors, err := c.Open(ctx, "visitors", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer visitors.Close()
+	b, err := io.ReadAll(visitors)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(string(b))
+	// Output:
+	// Ada
+	// Grace
+}
+
 func ExampleCoordinator_List() {
 	ctx := context.Background()
 	c, err := blobtx.New(memstore.NewRows(nil), memstore.NewBlobs(nil), nil)
