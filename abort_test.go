@@ -300,3 +300,34 @@ func TestAClientThatDisconnectsLeavesNothingBehind(t *testing.T) {
 		}
 	}
 }
+
+func TestAbortOfAnUploadThatSettleHasFenced(t *testing.T) {
+	inBubble(t, "deletes: it is still this process's own", func(t *testing.T) {
+		w := plain(t, nil)
+		up := w.stage("k", "x", nil)
+		defer up.Release()
+		mine := errors.New("mine")
+		_, err := w.CommitWith(t.Context(), func(ctx context.Context, commit blobtx.CommitFunc) error {
+			tx := w.begin()
+			_, err := commit(tx)
+			require.NoError(t, err)
+			require.NoError(t, tx.Rollback())
+			return mine
+		}, up)
+		require.ErrorIs(t, err, mine)
+		in := up.Intent()
+		require.Greater(t, in.Version, int64(1), "settled")
+		require.NoError(t, w.Abort(t.Context(), &in))
+		require.Empty(t, w.blobs.Snapshot())
+		w.atRest()
+	})
+	inBubble(t, "does not, when it was taken over from another", func(t *testing.T) {
+		w := plain(t, nil)
+		w.stage("k", "x", named("i")).Release()
+		in, err := w.Intent(t.Context(), "k", &blobtx.IntentOptions{IdempotencyKey: "i"})
+		require.NoError(t, err)
+		require.NoError(t, w.Abort(t.Context(), in))
+		require.Len(t, w.blobs.Snapshot(), 1)
+		w.atRest()
+	})
+}

@@ -64,7 +64,7 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 	// Each round either ends or has met an intent that left its state
 	// meanwhile; nobody can make that happen forever.
 	for try := 1; try <= 8; try++ {
-		p.ID, p.Holder, p.BlobName = c.random.id(), c.newHolder(), c.random.blobName()
+		p.ID, p.Holder, p.BlobName = c.random.id(), c.newHolder(byInsert), c.random.blobName()
 		if c.opts.BlobName != nil {
 			p.BlobName = c.opts.BlobName(key, p.ID)
 			if err := store.ValidateBlobName(p.BlobName); err != nil {
@@ -136,13 +136,14 @@ func (c *Coordinator) meet(ctx context.Context, in Intent, p store.InsertParams)
 		return Intent{}, true, nil
 	}
 	// The latest attempt wins: an impatient first one cannot destroy the second.
-	won, err := c.takeOver(ctx, store.TakeOverParams{ID: in.ID, Version: in.Version, Holder: p.Holder, TTL: p.TTL})
+	holder := c.newHolder(byTakeover)
+	won, err := c.takeOver(ctx, store.TakeOverParams{ID: in.ID, Version: in.Version, Holder: holder, TTL: p.TTL})
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return Intent{}, true, nil
 	case err != nil:
 		return Intent{}, false, err
-	case won.State != store.Uploading || won.Holder != p.Holder:
+	case won.State != store.Uploading || won.Holder != holder:
 		return Intent{}, true, nil
 	case !won.UpdatedAt.Before(won.ExpiresAt): // too old to be committed: free the key
 		_, err := c.rows.Abandon(ctx, store.AbandonParams{ID: won.ID, Version: won.Version, Holder: won.Holder})
@@ -164,6 +165,7 @@ func (c *Coordinator) takeOver(ctx context.Context, p store.TakeOverParams) (Int
 
 // inserted reports whether this process promised the intent itself. Only then
 // does Abort delete: after a takeover an earlier holder may still be writing.
+// Settle moves the version on and keeps the holder.
 func (c *Coordinator) inserted(in *Intent) bool {
-	return in.Version == 1 && strings.HasPrefix(in.Holder, c.instance)
+	return strings.HasPrefix(in.Holder, c.instance+byInsert)
 }

@@ -79,7 +79,13 @@ func (e entropy) around(d time.Duration) time.Duration {
 // instanceBytes is the length of the prefix of a process's holders.
 const instanceBytes = 6
 
-func (c *Coordinator) newHolder() string { return c.instance + c.random.hex(10) }
+// What a holder did to become one: the letter after the prefix of its process.
+const (
+	byInsert   = "i"
+	byTakeover = "t"
+)
+
+func (c *Coordinator) newHolder(how string) string { return c.instance + how + c.random.hex(10) }
 
 // pause waits before try number n (1 is the first retry), longer each time,
 // with jitter, and reports false when ctx ended first.

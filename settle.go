@@ -105,7 +105,7 @@ func (c *Coordinator) Outcome(ctx context.Context, intentID string) (Outcome, er
 }
 
 func (c *Coordinator) outcome(ctx context.Context, id string) (Outcome, error) {
-	holder := c.newHolder()
+	holder := c.newHolder(byTakeover)
 	for range 8 {
 		found, err := c.rows.GetIntents(ctx, []string{id})
 		if err != nil {
