@@ -45,6 +45,25 @@ func ExampleCoordinator_Put() {
 	// stale version refused; the object now has 12 bytes
 }
 
+// Always replaces whatever is there, or creates: the client wins.
+func ExampleCoordinator_Put_always() {
+	ctx := context.Background()
+	c, err := blobtx.New(memstore.NewRows(nil), memstore.NewBlobs(nil), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, reading := range []string{"21.5", "21.7"} {
+		o, err := c.Put(ctx, "sensor/latest", strings.NewReader(reading), &blobtx.PutOptions{If: blobtx.Always()})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(o.Key, o.Blob.SHA256[:8])
+	}
+	// Output:
+	// sensor/latest a20fa123
+	// sensor/latest adfc8056
+}
+
 // A retry with the same idempotency key gets the result of the first attempt.
 func ExampleCoordinator_Put_idempotencyKey() {
 	ctx := context.Background()
