@@ -35,6 +35,7 @@ type Server struct {
 
 	process    *Process
 	stopSignal syscall.Signal
+	again      func() attempt // to start it once more, on its port
 }
 
 // Done is closed when the server's process has ended, asked or not.
@@ -43,6 +44,26 @@ func (s *Server) Done() <-chan struct{} { return s.process.Done() }
 // Stop ends the server and everything it started, and returns when it is gone.
 // The data folder stays: it belongs to the caller.
 func (s *Server) Stop() { s.process.Stop(s.stopSignal, stopGrace) }
+
+// Restart stops the server as Stop does, which for PostgreSQL is an immediate
+// shutdown, and starts it again with the data and at the URL it had. It returns
+// when the server is ready. No other method may be called meanwhile.
+func (s *Server) Restart(ctx context.Context) error {
+	s.Stop()
+	next, err := s.again().run(ctx)
+	if err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	s.process = next.process
+	return nil
+}
+
+// Pause stops the server in its tracks: its connections stay, and requests wait
+// in them until Resume.
+func (s *Server) Pause() error { return s.process.Pause() }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error { return s.process.Resume() }
 
 // attempt is one try at starting a server on a given port.
 type attempt struct {
@@ -63,6 +84,7 @@ func start(ctx context.Context, name string, prepare func(port int) attempt) (*S
 		a := prepare(port)
 		server, err := a.run(ctx)
 		if err == nil {
+			server.again = func() attempt { return prepare(port) }
 			return server, nil
 		}
 		last = err

@@ -4,6 +4,7 @@ package launch
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -76,6 +77,22 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err says how the command ended; call it after Done.
 func (p *Process) Err() error { return p.err }
+
+// Pause stops the whole group in its tracks, until Resume. os.ErrProcessDone: it
+// has ended.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused group go on. os.ErrProcessDone: it has ended.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(sig syscall.Signal) error {
+	select {
+	case <-p.done:
+		return os.ErrProcessDone
+	default:
+		return syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
+}
 
 // Stop sends sig to the whole group, and SIGKILL when the leader is not gone
 // after grace.
