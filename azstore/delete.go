@@ -24,8 +24,6 @@ const (
 	batchPause = 16 * maxBatch
 )
 
-var errNoAnswer = errors.New("the batch reply has no answer for this blob")
-
 // deletion is one element under way.
 type deletion struct {
 	store.DeleteBlob
@@ -168,20 +166,12 @@ func (s *Store) submit(ctx context.Context, part []*deletion) error {
 			return err
 		}
 	}
-	resp, err := s.c.SubmitBatch(ctx, builder, nil)
+	answers, err := s.sendBatch(ctx, builder, len(part))
 	if err != nil {
 		return err
 	}
-	for _, d := range part {
-		d.err = errNoAnswer
-	}
-	for _, r := range resp.Responses {
-		// By position: a batch may hold one name twice.
-		if r.ContentID == nil || *r.ContentID < 0 || *r.ContentID >= len(part) {
-			continue
-		}
-		d := part[*r.ContentID]
-		d.err = deleted(ctx, r.Error)
+	for i, d := range part {
+		d.err = deleted(ctx, answers[i])
 	}
 	return nil
 }

@@ -31,11 +31,11 @@ const defaultContentType = "application/octet-stream"
 // maxTagValue is in characters ("Set Blob Tags", REST reference).
 const maxTagValue = 256
 
-// checkIntent refuses an id that is not a tag value, or that would end the
-// quoted literal of a tag condition.
+// checkIntent refuses an id that is not a tag value, that would end the quoted
+// literal of a tag condition, or that is cut as the header value it also is.
 func checkIntent(id string) error {
-	if id == "" || len(id) > maxTagValue || strings.ContainsFunc(id, notInTag) {
-		return fmt.Errorf("intent id %.60q is not a tag value (1 to %d letters, digits, spaces and +-./:=_): %w",
+	if id == "" || len(id) > maxTagValue || strings.ContainsFunc(id, notInTag) || strings.Trim(id, " ") != id {
+		return fmt.Errorf("intent id %.60q is not a tag value (1 to %d letters, digits, +-./:=_ and, but for its ends, spaces): %w",
 			id, maxTagValue, store.ErrInvalid)
 	}
 	return nil
