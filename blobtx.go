@@ -41,6 +41,12 @@ func IfVersion(v ...Version) Condition { return store.IfVersion(v...) }
 // Always holds in every case: the client wins.
 func Always() Condition { return store.Always() }
 
+// ParseETag reads a strong entity tag as Version.ETag wrote it.
+func ParseETag(s string) (Version, error) { return store.ParseETag(s) }
+
+// ParseIfMatch makes the condition for a change out of an If-Match header.
+func ParseIfMatch(header string) (Condition, error) { return store.ParseIfMatch(header) }
+
 // The errors of package store, under the same identity.
 var (
 	ErrNotFound         = store.ErrNotFound
