@@ -32,6 +32,7 @@ type world struct {
 
 func newWorld(t *testing.T, opts *blobtx.Options) *world {
 	w := &world{t: t, rows: memstore.NewRows(nil), blobs: memstore.NewBlobs(nil), wire: &wire{}}
+	checkLeaks(t, w.rows)
 	w.Coordinator = w.process(opts)
 	var err error
 	w.calm, err = blobtx.New(w.rows, w.blobs, opts)
