@@ -464,3 +464,25 @@ func TestASlowFirstAttemptAndItsRetryShareOneBlob(t *testing.T) {
 		w.atRest()
 	})
 }
+
+func TestARetryThatCannotAskSaysSo(t *testing.T) {
+	for _, step := range []string{"insert intent", "take over"} {
+		inBubble(t, step+" gets no reply", func(t *testing.T) {
+			w, p := tapped(t, nil)
+			w.stage("k", "x", named("i")).Release()
+			p.lose(step, -1)
+			_, err := w.Put(t.Context(), "k", text("x"), named("i"))
+			require.ErrorIs(t, err, blobtx.ErrOutcomeUnknown)
+			require.ErrorIs(t, err, errWire)
+			require.ErrorContains(t, err, `"i"`)
+			w.atRest()
+		})
+	}
+	inBubble(t, "a request without an idempotency key has no earlier attempt", func(t *testing.T) {
+		w, p := tapped(t, nil)
+		p.lose("insert intent", -1)
+		_, err := w.Put(t.Context(), "k", text("x"), nil)
+		require.ErrorIs(t, err, errWire)
+		require.NotErrorIs(t, err, blobtx.ErrOutcomeUnknown)
+	})
+}

@@ -40,7 +40,8 @@ type IntentOptions struct {
 // ErrInvalid: bad input, nothing was written. A *ConflictError: the condition
 // is false already. ErrTakenOver: a retry came while the reply to this one was
 // lost. ErrIdempotencyReuse: the idempotency key came with another
-// condition. ErrHeld. ErrBusy. ErrSetup.
+// condition. ErrHeld. ErrBusy. ErrSetup. With an idempotency key, a failure that
+// leaves open what became of earlier attempts is also ErrOutcomeUnknown.
 func (c *Coordinator) Intent(ctx context.Context, key string, opts *IntentOptions) (*Intent, error) {
 	var o IntentOptions
 	if opts != nil {
@@ -73,7 +74,7 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 		}
 		in, err := c.insert(ctx, p)
 		if err != nil {
-			return Intent{}, err
+			return Intent{}, unanswered(o.IdempotencyKey, err)
 		}
 		if in.ID == p.ID && in.State == store.Uploading {
 			if in.Holder != p.Holder { // a retry has met the row whose insert we are repeating
@@ -83,10 +84,19 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 		}
 		in, again, err := c.meet(ctx, in, p)
 		if !again {
-			return in, err
+			return in, unanswered(o.IdempotencyKey, err)
 		}
 	}
 	return Intent{}, fmt.Errorf("idempotency key %q changes hands all the time: %w", o.IdempotencyKey, ErrBusy)
+}
+
+// unanswered: who asks with an idempotency key asks about earlier attempts too,
+// and an error that decides nothing must not pass for a no.
+func unanswered(idempotencyKey string, err error) error {
+	if err == nil || idempotencyKey == "" || refused(err) || errors.Is(err, ErrIdempotencyReuse) {
+		return err
+	}
+	return fmt.Errorf("%w, if an earlier attempt used idempotency key %q: %w", ErrOutcomeUnknown, idempotencyKey, err)
 }
 
 func (c *Coordinator) newPromise(ctx context.Context, key string, o IntentOptions) (store.InsertParams, error) {
