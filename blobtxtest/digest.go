@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/blobtx/blobtx/internal/azsteps"
 	"github.com/blobtx/blobtx/store"
 )
 
@@ -214,6 +215,10 @@ func (h *hasher) reply(d *digest, reply any) {
 		}
 	case store.Claimed:
 		h.claimed(d, &v)
+	case azsteps.Reply:
+		h.azure(d, &v)
+	case answer:
+		v.digest(h, d)
 	default:
 		h.opaque = true
 	}

@@ -30,6 +30,10 @@
 //		})
 //	}
 //
+// A handler with tables of its own is explored in the world SQL, through its
+// ServeHTTP for example; there every statement of the process's *sql.DB is a
+// step. Find returns what Explore fails a test with.
+//
 // After every step it checks: no object without its bytes; bytes once readable
 // under an object never change; a sealed blob disappears only if an object once
 // gave it up; a conflict leaves no trace; what clients were told (Process.Acked,

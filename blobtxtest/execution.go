@@ -3,6 +3,7 @@ package blobtxtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -51,8 +52,9 @@ type execution struct {
 	injected  int
 	surfaced  int
 
-	ledger ledger
-	log    *log // nil: nobody reads it
+	ledger    ledger
+	restoring restoring
+	log       *log // nil: nobody reads it
 }
 
 // running is one incarnation of an actor.
@@ -109,6 +111,9 @@ func (e *execution) start() error {
 	var err error
 	if e.place, err = e.s.World.open(e); err != nil {
 		return fmt.Errorf("open the world: %w", err)
+	}
+	if _, can := e.place.(restorer); e.s.Restore != NoRestore && !can {
+		return errors.New("this world's database cannot be put back")
 	}
 	rows, blobs := e.place.calm()
 	if e.calm, err = blobtx.New(rows, blobs, &e.s.Options); err != nil {
@@ -209,8 +214,7 @@ func (r *running) Step(ctx context.Context, op faultstore.Op) faultstore.Fault {
 		return faultstore.Fault{}
 	}
 	c := &call{r: r, op: op, go_: make(chan faultstore.Kind, 1)}
-	r.e.hold(c)
-	kind := <-c.go_
+	kind := r.e.hold(c)
 	f := faultstore.Fault{Kind: kind, Told: c.told}
 	switch kind {
 	case faultstore.LoseReply, faultstore.Late:
@@ -220,7 +224,7 @@ func (r *running) Step(ctx context.Context, op faultstore.Op) faultstore.Fault {
 		c.late = true
 		f.Late = func(m faultstore.Message) { r.e.delay(c, m) }
 	}
-	if op.Store == "rows" || op.Store == "tx" {
+	if op.Store == "rows" || op.Store == "tx" || op.Store == "sql" {
 		f.Context = &lockContext{Context: ctx, c: c}
 	} else {
 		f.Context = ctx
@@ -228,9 +232,9 @@ func (r *running) Step(ctx context.Context, op faultstore.Op) faultstore.Fault {
 	return f
 }
 
-// lockContext makes the end of a wait for a row lock a step of its own, so
-// that of several who wait the schedule chooses the first. Package memstore
-// asks for Err once before each try.
+// lockContext makes the end of a wait for a lock a step of its own, so that of
+// several who wait the schedule chooses the first. Package memstore and the
+// connections of the SQL world ask for Err once before each try.
 type lockContext struct {
 	context.Context
 	c     *call
@@ -240,18 +244,17 @@ type lockContext struct {
 func (l *lockContext) Err() error {
 	if l.tries++; l.tries > 1 {
 		gate := &call{r: l.c.r, op: l.c.op, gate: true, late: l.c.late, go_: make(chan faultstore.Kind, 1), line: l.c.line}
-		l.c.r.e.hold(gate)
-		if kind := <-gate.go_; kind == faultstore.Die {
+		if l.c.r.e.hold(gate) == faultstore.Die {
 			return context.Canceled
 		}
 	}
 	return l.Context.Err()
 }
 
-func (e *execution) hold(c *call) {
+// hold keeps the caller until the schedule lets it go on, and returns how.
+func (e *execution) hold(c *call) faultstore.Kind {
 	if !c.late && c.r.faulty.Dead() {
-		c.go_ <- faultstore.Die
-		return
+		return faultstore.Die
 	}
 	e.mu.Lock()
 	c.seq = e.seq
@@ -259,6 +262,25 @@ func (e *execution) hold(c *call) {
 	e.held = append(e.held, c)
 	e.mu.Unlock()
 	e.signal()
+	select {
+	case kind := <-c.go_:
+		return kind
+	case <-c.op.TxDone:
+		if c.r.faulty.Dead() { // it is about to be let go
+			return <-c.go_
+		}
+		e.drop(c)
+		e.log.call(c, faultstore.Proceed)
+		return faultstore.Proceed
+	}
+}
+
+// drop takes a call out of those that are held.
+func (e *execution) drop(c *call) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.Index(e.held, c)
+	e.held = slices.Delete(e.held, i, i+1)
 }
 
 func (e *execution) signal() {
@@ -335,15 +357,15 @@ func (e *execution) calls() []*call {
 }
 
 func (e *execution) release(c *call, kind faultstore.Kind) {
-	e.mu.Lock()
-	i := slices.Index(e.held, c)
-	e.held = slices.Delete(e.held, i, i+1)
-	e.mu.Unlock()
+	e.drop(c)
 	if kind != faultstore.Die && !c.gate {
 		c.asked = digest{}
 		c.asked.text(c.op.Name)
 		c.asked.text(c.op.Subject)
 		c.asked.word(uint64(kind))
+		if c.op.Store == "sql" {
+			c.asked.time(time.Now()) // it may wait for a lock, but not for ever
+		}
 		c.r.mu.Lock()
 		c.r.pending.plus(c.asked)
 		c.r.mu.Unlock()

@@ -3,6 +3,7 @@ package blobtxtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,29 @@ type explorer struct {
 	visited map[digest]struct{}
 	// keepApart takes every schedule to its end, for a test of merging.
 	keepApart bool
+	fewest    *fewest // nil: the first violation ends it
 	stats     Stats
+
+	scratch string   // a temporary folder
+	pool    *sqlPool // of the SQL world
+}
+
+// folder is where the world of every execution may keep files.
+func (x *explorer) folder() (string, error) {
+	var err error
+	if x.scratch == "" {
+		x.scratch, err = os.MkdirTemp("", "blobtxtest")
+	}
+	return x.scratch, err
+}
+
+func (x *explorer) clean() {
+	if x.pool != nil {
+		x.pool.close()
+	}
+	if x.scratch != "" {
+		_ = os.RemoveAll(x.scratch)
+	}
 }
 
 func newExplorer(t *testing.T, s Scenario) *explorer {
@@ -67,6 +90,7 @@ func (v *violation) String() string {
 }
 
 func (x *explorer) explore() *violation {
+	defer x.clean()
 	switch {
 	case x.s.Limits.Trace != "":
 		given, err := parseTrace(x.s.Limits.Trace)
@@ -87,14 +111,18 @@ func (x *explorer) exhaust() *violation {
 		if v := x.one(&s); v != nil {
 			return v
 		}
-		if !s.next() {
-			x.stats.Complete = true
-			return nil
-		}
-		if limit := x.s.Limits.Executions; limit > 0 && x.stats.Executions >= limit {
-			return nil
+		x.stats.Complete = !s.next()
+		if limit := x.s.Limits.Executions; x.stats.Complete || limit > 0 && x.stats.Executions >= limit {
+			return x.shortest()
 		}
 	}
+}
+
+func (x *explorer) shortest() *violation {
+	if x.fewest == nil || !x.fewest.found {
+		return nil
+	}
+	return x.replay(x.fewest.best)
 }
 
 // wander takes random schedules.
@@ -110,7 +138,7 @@ func (x *explorer) wander() *violation {
 			return v
 		}
 	}
-	return nil
+	return x.shortest()
 }
 
 // one executes a schedule. On a violation it looks for a shorter way to it and
@@ -128,6 +156,11 @@ func (x *explorer) one(s *schedule) *violation {
 		return &violation{what: err.Error(), trace: s.String()}
 	}
 	if e.violation == "" {
+		return nil
+	}
+	if x.fewest != nil {
+		x.stats.Violations++
+		x.fewest.keep(e.schedule)
 		return nil
 	}
 	return x.replay(x.shorten(s.again(), e.violation))
@@ -160,6 +193,8 @@ func (x *explorer) replay(s schedule) *violation {
 		v.what = err.Error()
 	case v.what == "" && x.s.Limits.Trace == "":
 		v.what = "a violation that does not come again: the scenario is not repeatable"
+	case v.what == "" && x.fewest != nil:
+		return nil
 	case v.what == "":
 		x.t.Logf("no violation:\n%s", v.steps)
 		return nil
@@ -188,6 +223,9 @@ func (x *explorer) met(e *execution) bool {
 		return false
 	}
 	d := e.digest()
+	if x.fewest != nil {
+		return x.fewest.met(d, e.schedule.at)
+	}
 	if _, known := x.visited[d]; known {
 		return true
 	}

@@ -73,10 +73,12 @@ func (e *execution) observe(r *running, fresh bool) {
 // intact checks what must hold at every instant.
 func (e *execution) intact() {
 	l := &e.ledger
+	e.restoring.check(e)
 	for i := range l.now.objects {
 		o := &l.now.objects[i]
 		info := l.now.blob(o.Blob.Name)
 		switch {
+		case info == nil && e.restoring.missing[o.Blob.Name]:
 		case info == nil:
 			e.violate(fmt.Sprintf("dangling: object %q names blob %q, which is not there", o.Key, o.Blob.Name))
 		case info.ETag != o.Blob.ETag || info.SHA256 != o.Blob.SHA256 || info.Size != o.Blob.Size:

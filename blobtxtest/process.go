@@ -18,8 +18,8 @@ type Process struct {
 	*blobtx.Coordinator
 	Rows  store.RowStore
 	Blobs store.BlobStore
-	DB    *sql.DB         // nil in Memory
-	SQL   *sqlstore.Store // nil in Memory
+	DB    *sql.DB         // nil in Memory and Azure
+	SQL   *sqlstore.Store // nil in Memory and Azure
 
 	run *running
 }
@@ -28,8 +28,8 @@ type Process struct {
 // opened through Process.DB.
 var ErrNoTransactions = errors.New("blobtxtest: this world's transactions are begun on Process.DB")
 
-// Begin opens a transaction of the application's own in a Memory world. Its
-// statements, its COMMIT and its ROLLBACK are steps.
+// Begin opens a transaction of the application's own in a Memory or an Azure
+// world. Its statements, its COMMIT and its ROLLBACK are steps.
 func (p *Process) Begin(ctx context.Context) (faultstore.Transaction, error) {
 	m, ok := p.run.e.place.(beginner)
 	if !ok {

@@ -96,6 +96,10 @@ func (e *execution) take(o option) error {
 	case rest:
 		e.log.add("", "what is on its way stays there", "")
 		return e.settleRest()
+	case copyRows:
+		return e.copyRows()
+	case putBack:
+		return e.putBack()
 	case inject:
 		e.faults--
 		e.injected++
@@ -151,6 +155,9 @@ func (e *execution) digest() digest {
 	for i := range e.ledger.now.blobs {
 		e.hash.info(&d, &e.ledger.now.blobs[i])
 	}
+	if p, ok := e.place.(hider); ok {
+		p.hidden(&d)
+	}
 	var sum digest
 	for _, l := range e.late {
 		one := l.id
@@ -162,6 +169,7 @@ func (e *execution) digest() digest {
 		e.process(&d, r)
 	}
 	e.history(&d)
+	e.restoring.history(&d)
 	return d
 }
 
@@ -257,6 +265,10 @@ func (e *execution) settleRest() error {
 	e.phase++
 	if e.phase == 1 {
 		e.place.pass(e.x.first)
+		if p, ok := e.place.(locker); ok && p.locked() {
+			e.log.add("", "the first deadlines pass, and a transaction on its way locks the database", "")
+			return nil
+		}
 		e.sweep("the first deadlines pass, sweep 1")
 		return nil
 	}
@@ -266,6 +278,9 @@ func (e *execution) settleRest() error {
 	e.late = nil
 	return nil
 }
+
+// locker is a place that one transaction may lock as a whole.
+type locker interface{ locked() bool }
 
 func (e *execution) sweep(what string) {
 	line := e.log.add("", what, "")
@@ -307,6 +322,7 @@ func (e *execution) clean() {
 			e.violate(fmt.Sprintf("at rest, the blob of object %q still says pending", e.ledger.now.objects[i].Key))
 		}
 	}
+	e.addNamed(needed)
 	for i := range e.ledger.now.intents {
 		in := &e.ledger.now.intents[i]
 		needed[in.BlobName] = true
@@ -316,10 +332,24 @@ func (e *execution) clean() {
 	}
 	for i := range e.ledger.now.blobs {
 		b := &e.ledger.now.blobs[i]
-		if !needed[b.Name] {
+		if !needed[b.Name] && !e.restoring.strays[b.Name] {
 			e.violate(fmt.Sprintf("orphan: at rest, nothing names blob %q (of object %q)", b.Name, b.Key))
 		}
 	}
+}
+
+// addNamed adds the blobs that the application's own rows name.
+func (e *execution) addNamed(needed map[string]bool) {
+	e.ask("Named", func(ctx context.Context, v *View) error {
+		if e.s.Named == nil {
+			return nil
+		}
+		names, err := e.s.Named(ctx, v)
+		for _, name := range names {
+			needed[name] = true
+		}
+		return err
+	})
 }
 
 // finish ends every process and waits for their goroutines.

@@ -29,10 +29,17 @@ type Scenario struct {
 	Always func(ctx context.Context, v *View) error
 	// AtRest is checked at the end: all processes ended, deadlines passed, swept.
 	AtRest func(ctx context.Context, v *View) error
+	// Named returns the blobs that rows of the application's own name, beside
+	// objects: at rest they are no orphans. Nil: none.
+	Named func(ctx context.Context, v *View) ([]string, error)
 	// Held says that an intent which at rest waits for a person is no failure:
 	// for a scenario that brings a restored database or foreign blobs along.
-	Held   bool
-	Limits Limits
+	Held bool
+	// Restore says that the database is copied at one moment and the copy put
+	// back at a later one, each of them any; then every actor starts again, as a
+	// new process. It is not for SQL. Defaults to NoRestore.
+	Restore Restore
+	Limits  Limits
 }
 
 // Limits bounds an exploration.

@@ -128,12 +128,14 @@ type option struct {
 type optionKind byte
 
 const (
-	step    optionKind = iota // a held call goes on
-	deliver                   // a late request arrives
-	pass                      // time passes on the database's clock
-	wait                      // local time passes, until somebody wakes
-	rest                      // at rest: what is still on its way stays there for now
-	inject                    // a fault
+	step     optionKind = iota // a held call goes on
+	deliver                    // a late request arrives
+	pass                       // time passes on the database's clock
+	wait                       // local time passes, until somebody wakes
+	rest                       // at rest: what is still on its way stays there for now
+	copyRows                   // the database is copied
+	putBack                    // the copy is put back
+	inject                     // a fault
 )
 
 // next lists what may happen, faults last, so that the first option is always
@@ -166,6 +168,7 @@ func (e *execution) next() []option {
 	if sleepers {
 		e.options = append(e.options, option{kind: wait})
 	}
+	e.restoring.options(e, calls)
 	if !alive && len(calls) == 0 {
 		if len(e.late) > 0 {
 			e.options = append(e.options, option{kind: rest})

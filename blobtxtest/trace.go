@@ -47,6 +47,9 @@ func (l *log) call(c *call, kind faultstore.Kind) {
 		return
 	}
 	what := c.op.Name
+	if c.op.Store == "sql" {
+		what = brief(what)
+	}
 	if c.gate {
 		what = "the lock is free for: " + what
 	}
@@ -54,6 +57,16 @@ func (l *log) call(c *call, kind faultstore.Kind) {
 	if kind != faultstore.Proceed {
 		c.line.how = kind.String()
 	}
+}
+
+// brief is the beginning of a statement, in one line.
+func brief(query string) string {
+	const enough = 80
+	query = strings.Join(strings.Fields(query), " ")
+	if len(query) <= enough {
+		return query
+	}
+	return strings.ToValidUTF8(query[:enough], "") + "…"
 }
 
 // result completes the line. It is called by the goroutine that took the step.

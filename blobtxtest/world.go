@@ -66,9 +66,13 @@ type memory struct{}
 
 func (memory) open(*execution) (place, error) {
 	m := &memoryPlace{}
-	m.rows = memstore.NewRows(&memstore.RowsOptions{Now: func() time.Time { return time.Now().Add(m.clock()) }})
+	m.openRows()
 	m.blobs = memstore.NewBlobs(nil)
 	return m, nil
+}
+
+func (m *memoryPlace) openRows() {
+	m.rows = memstore.NewRows(&memstore.RowsOptions{Now: func() time.Time { return time.Now().Add(m.clock()) }})
 }
 
 type memoryPlace struct {
@@ -89,7 +93,7 @@ func (m *memoryPlace) join(p *Process, r *running) error {
 }
 
 func (m *memoryPlace) look(s *snapshot) error {
-	s.intents, s.objects, s.retired = m.rows.Intents(), m.rows.Objects(), m.rows.RetiredNames()
+	m.lookAtRows(s)
 	s.blobs = s.blobs[:0]
 	for info, err := range m.blobs.List(context.Background(), store.ListBlobsParams{}) {
 		if err != nil {
@@ -98,6 +102,10 @@ func (m *memoryPlace) look(s *snapshot) error {
 		s.blobs = append(s.blobs, info)
 	}
 	return nil
+}
+
+func (m *memoryPlace) lookAtRows(s *snapshot) {
+	s.intents, s.objects, s.retired = m.rows.Intents(), m.rows.Objects(), m.rows.RetiredNames()
 }
 
 func (m *memoryPlace) contents() (map[string][]byte, error) { return m.blobs.Snapshot(), nil }

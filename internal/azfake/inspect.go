@@ -3,6 +3,7 @@ package azfake
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Blob is what Inspect shows of one committed blob.
@@ -18,12 +19,22 @@ type Blob struct {
 	Leased      bool
 	LeaseID     string // empty unless Leased
 	Blocks      int    // in the committed block list; 0 after Put Blob
+	CreatedAt   time.Time
 }
 
 // Inspect returns all committed blobs of a container by name, read in one
 // step, and nil when there is no such container. It is not a request: no
 // counter moves and no Hook is asked.
 func (s *Server) Inspect(container string) map[string]Blob {
+	return s.inspect(container, true)
+}
+
+// InspectFacts is Inspect without Data, which is nil.
+func (s *Server) InspectFacts(container string) map[string]Blob {
+	return s.inspect(container, false)
+}
+
+func (s *Server) inspect(container string, data bool) map[string]Blob {
 	now := s.opts.Now().UTC()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,12 +51,12 @@ func (s *Server) Inspect(container string) map[string]Blob {
 		shown := Blob{
 			Size: v.content.len(), ETag: v.etag, ContentType: v.headers.typeOrDefault(),
 			Tags: maps.Clone(v.tags), Metadata: maps.Clone(v.metadata),
-			Leased: b.lease.active(now), Blocks: len(v.blocks),
+			Leased: b.lease.active(now), Blocks: len(v.blocks), CreatedAt: v.created,
 		}
 		if shown.Leased {
 			shown.LeaseID = b.lease.id
 		}
-		if !s.opts.Discard || shown.Size <= 64<<20 {
+		if data && (!s.opts.Discard || shown.Size <= 64<<20) {
 			shown.Data = v.content.bytes()
 		}
 		out[name] = shown
@@ -105,4 +116,20 @@ func (s *Server) MakeContainer(name string) {
 	if s.containers[name] == nil {
 		s.containers[name] = newContainer(s.nextETag(), now, nil)
 	}
+}
+
+// StagedBlocks returns the ids of the uncommitted blocks of every name that has
+// some, sorted.
+func (s *Server) StagedBlocks(container string) map[string][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string][]string{}
+	if k := s.containers[container]; k != nil {
+		for name, b := range k.blobs {
+			if len(b.staged) > 0 {
+				out[name] = slices.Sorted(maps.Keys(b.staged))
+			}
+		}
+	}
+	return out
 }

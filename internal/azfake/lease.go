@@ -155,6 +155,9 @@ func (l *lease) change(now time.Time, id, proposed string) *refusal {
 	switch l.state(now) {
 	case leaseHeld:
 	case leaseBreaking:
+		if !strings.EqualFold(id, l.id) {
+			return errLeaseMismatch()
+		}
 		return leaseConflict("LeaseIsBreakingAndCannotBeChanged", "The lease is breaking and cannot be changed.")
 	default:
 		return errNoLeaseToUse()

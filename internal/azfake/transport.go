@@ -129,3 +129,14 @@ func (b *replyBody) Close() error {
 	b.closed = true
 	return nil
 }
+
+// Describe returns what a Hook would be told of a request, without its number.
+// The request is not sent.
+func (s *Server) Describe(req *http.Request) Call {
+	in := *req
+	if in.Host == "" {
+		in.Host = req.URL.Host
+	}
+	c, _ := s.parse(&in)
+	return Call{Op: c.op, Container: c.container, Blob: c.blob, Request: req}
+}

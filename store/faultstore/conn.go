@@ -21,6 +21,7 @@ type conn struct {
 	lent   bool       // a late message has the connection now
 	closed bool
 	inTx   bool
+	txDone <-chan struct{} // of the context that the transaction was begun with
 	open   map[*sqlRows]bool
 }
 
@@ -98,10 +99,10 @@ func (c *conn) usable() error {
 	return c.broken
 }
 
-func (c *conn) setTx(in bool) {
+func (c *conn) setTx(in bool, done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inTx = in
+	c.inTx, c.txDone = in, done
 }
 
 // sqlStep takes one step on the connection.
@@ -122,7 +123,7 @@ func sqlStep[T any](ctx context.Context, c *conn, op Op, do func(ctx context.Con
 	case Proceed:
 		v, err := inside(waited)
 		if f.Told != nil {
-			f.Told(v, err)
+			f.Told(bare(v), err)
 		}
 		return v, err
 	case Die:
@@ -142,6 +143,17 @@ func sqlStep[T any](ctx context.Context, c *conn, op Op, do func(ctx context.Con
 	return none, f.tell(nil, ErrLost)
 }
 
+// bare is what the driver itself replied.
+func bare(reply any) any {
+	switch v := reply.(type) {
+	case *sqlRows:
+		return v.under
+	case *sqlTx:
+		return v.under
+	}
+	return reply
+}
+
 // statementOp describes a statement. Inside a transaction a broken connection
 // takes its effect back, so it is no Write there.
 func (c *conn) statementOp(query string, write bool) Op {
@@ -153,7 +165,7 @@ func (c *conn) statementOp(query string, write bool) Op {
 	case "COMMIT", "END":
 		return Op{Store: "sql", Name: query, Write: true}
 	}
-	return Op{Store: "sql", Name: query, Write: write && !c.inTx}
+	return Op{Store: "sql", Name: query, Write: write && !c.inTx, TxDone: c.txDone}
 }
 
 // ran keeps track of transactions that the application begins and ends by
@@ -163,9 +175,9 @@ func (c *conn) ran(query string, run func() (driver.Result, error)) (driver.Resu
 	switch first := word(query); {
 	case err != nil:
 	case first == "BEGIN", first == "START":
-		c.setTx(true)
+		c.setTx(true, nil)
 	case first == "COMMIT", first == "END", first == "ROLLBACK" && !strings.Contains(strings.ToUpper(query), " TO "):
-		c.setTx(false)
+		c.setTx(false, nil)
 	}
 	return result, err
 }
@@ -232,6 +244,7 @@ func (c *conn) Begin() (driver.Tx, error) {
 
 // BeginTx implements driver.ConnBeginTx. BEGIN is a step.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	done := ctx.Done()
 	return sqlStep(ctx, c, Op{Store: "sql", Name: "BEGIN"}, func(ctx context.Context) (driver.Tx, error) {
 		var under driver.Tx
 		var err error
@@ -243,7 +256,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		if err != nil {
 			return nil, err
 		}
-		c.setTx(true)
+		c.setTx(true, done)
 		return &sqlTx{under: under, c: c}, nil
 	})
 }
@@ -322,7 +335,7 @@ type sqlTx struct {
 // Commit implements driver.Tx. It is a step.
 func (t *sqlTx) Commit() error {
 	_, err := sqlStep(context.Background(), t.c, Op{Store: "sql", Name: "COMMIT", Write: true}, func(context.Context) (struct{}, error) {
-		t.c.setTx(false)
+		t.c.setTx(false, nil)
 		return struct{}{}, t.under.Commit()
 	})
 	return err
@@ -330,8 +343,8 @@ func (t *sqlTx) Commit() error {
 
 // Rollback implements driver.Tx. It is a step.
 func (t *sqlTx) Rollback() error {
-	_, err := sqlStep(context.Background(), t.c, Op{Store: "sql", Name: "ROLLBACK"}, func(context.Context) (struct{}, error) {
-		t.c.setTx(false)
+	_, err := sqlStep(context.Background(), t.c, t.c.statementOp("ROLLBACK", false), func(context.Context) (struct{}, error) {
+		t.c.setTx(false, nil)
 		return struct{}{}, t.under.Rollback()
 	})
 	return err

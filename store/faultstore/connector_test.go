@@ -303,3 +303,36 @@ func TestWhatIsAWrite(t *testing.T) {
 	}
 	require.Equal(t, []bool{false, false, true, true, true}, writes)
 }
+
+// An injector learns when the context of a transaction ends, and what the
+// driver itself replied.
+func TestWhatAnInjectorLearns(t *testing.T) {
+	var ops []faultstore.Op
+	var replies []any
+	db, _ := openDB(t, faultstore.InjectorFunc(func(_ context.Context, op faultstore.Op) faultstore.Fault {
+		ops = append(ops, op)
+		return faultstore.Fault{Told: func(reply any, _ error) { replies = append(replies, reply) }}
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tx, err := db.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "INSERT")
+	require.NoError(t, err)
+	rows, err := tx.QueryContext(t.Context(), "SELECT")
+	require.NoError(t, err)
+	require.NoError(t, rows.Close())
+	require.NoError(t, tx.Rollback())
+	_, err = db.ExecContext(t.Context(), "INSERT")
+	require.NoError(t, err)
+
+	require.IsType(t, &fakeConn{}, replies[0])
+	require.IsType(t, &fakeRows{}, replies[2])
+	require.Len(t, ops, 5)
+	require.Nil(t, ops[0].TxDone)
+	require.Nil(t, ops[4].TxDone)
+	cancel()
+	for _, op := range ops[1:4] { // the statements and ROLLBACK
+		<-op.TxDone
+	}
+}

@@ -30,6 +30,12 @@ type Op struct {
 	Write bool
 	// Parts: it may also break in the middle (Midway).
 	Parts bool
+
+	// TxDone, if not nil, is closed when the context ends that the statement's
+	// transaction was begun with. database/sql then waits, with a mutex, for the
+	// statement to return, to roll back: an injector that holds callers in a
+	// testing/synctest bubble must let this one go.
+	TxDone <-chan struct{}
 }
 
 // Kind is what happens at a step.
@@ -89,7 +95,7 @@ type Fault struct {
 	Late func(Message)
 
 	// Told, if set, is called in the caller's goroutine with what the caller is
-	// about to be told.
+	// about to be told. Of a database/sql driver it is that driver's own result.
 	Told func(reply any, err error)
 }
 

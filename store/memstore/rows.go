@@ -330,6 +330,13 @@ func (r *Rows) SetObject(o store.Object) {
 	r.putObject(o.Key, &row)
 }
 
+// SetRetired is SetIntent for a retired name.
+func (r *Rows) SetRetired(row store.Retired) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.putRetired(&row)
+}
+
 // RemoveRetired deletes the row of a retired name, past every rule: a test's
 // way to lose it.
 func (r *Rows) RemoveRetired(blobName string) {

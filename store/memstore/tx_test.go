@@ -171,6 +171,10 @@ func TestInspection(t *testing.T) {
 	require.Equal(t, "2", retired[0].BlobName)
 
 	rows.RemoveRetired("2")
+	require.Empty(t, rows.RetiredNames())
+	rows.SetRetired(store.Retired{BlobName: "2", IntentID: "i"})
+	require.Equal(t, []store.Retired{{BlobName: "2", IntentID: "i"}}, rows.RetiredNames())
+	rows.RemoveRetired("2")
 	rows.RemoveRetired("2")
 	require.Empty(t, rows.RetiredNames())
 	objects[0].Blob.ETag = `"tampered"`

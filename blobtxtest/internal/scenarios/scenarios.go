@@ -36,18 +36,21 @@ func All() []Named {
 		{Name: "replace against delete against a sweeper", Quick: 1, Full: 1, Make: replaceDeleteSweep},
 		{Name: "two replaces", Quick: 1, Full: 2, Make: twoReplaces},
 		{Name: "CommitWith beside a sweeper", Quick: 1, Full: 2, Make: commitWith},
+		{Name: "CommitWith whose function swallows the error of COMMIT", Quick: 1, Full: 2, Make: swallowed},
 		{Name: "CommitTx rolled back and committed again", Quick: 1, Full: 2, Make: rolledBackAndAgain},
 		{Name: "a conflict after which the caller commits anyway", Quick: 1, Full: 2, Make: commitsAnyway},
 		{Name: "three uploads in one transaction", Quick: 1, Full: 1, Make: threeUploads},
 		{Name: "open and range read during a replace", Quick: 1, Full: 1, Make: readDuringReplace},
 		{Name: "a client that leaves", Quick: 1, Full: 2, Make: clientLeaves},
 		{Name: "a sleeping sweeper", Quick: 1, Full: 2, Make: sleepingSweeper},
-		{Name: "Settle against the late commit", Quick: 1, Full: 2, Make: settleAgainstLateCommit},
+		{Name: "Settle against the late commit", Quick: 1, Full: 1, Make: settleAgainstLateCommit},
 		{Name: "delete, re-create, stale token", Quick: 1, Full: 2, Make: staleToken},
 		{Name: "an upload that was repeated, then deleted", Quick: 1, Full: 2, Make: repeatedThenDeleted},
 		{Name: "an outcome asked for by another process", Quick: 1, Full: 2, Make: askedByAnother},
 		{Name: "an impatient first attempt", Quick: 1, Full: 2, Make: impatientFirst},
 		{Name: "a process that restarts", Quick: 1, Full: 2, Make: restarted},
+		{Name: "a database restored by the runbook", Quick: 0, Full: 1, Make: func() blobtxtest.Scenario { return restored(blobtxtest.ByTheRunbook) }},
+		{Name: "a database restored and nothing held", Quick: 0, Full: 0, Make: func() blobtxtest.Scenario { return restored(blobtxtest.ButNotHeld) }},
 	}
 }
 
@@ -262,6 +265,35 @@ func commitWith() blobtxtest.Scenario {
 				return nil
 			}),
 			sweeper("sweeper"),
+		},
+		AtRest: keeps,
+	}
+}
+
+// swallowed: a function that does not pass on how its COMMIT ended is asked
+// after.
+func swallowed() blobtxtest.Scenario {
+	return blobtxtest.Scenario{
+		Passes: never,
+		Actors: []blobtxtest.Actor{
+			actor("writer", func(ctx context.Context, p *blobtxtest.Process) error {
+				up, err := p.Stage(ctx, "k", strings.NewReader("hello"), nil)
+				if err != nil {
+					p.Refused("k", err)
+					return err
+				}
+				defer up.Release()
+				var o blobtx.Object
+				objects, err := p.CommitWith(ctx, func(ctx context.Context, commit blobtx.CommitFunc) error {
+					_ = transaction(p)(ctx, commit)
+					return nil
+				}, up)
+				if err == nil {
+					o = objects[0]
+				}
+				tell(p, "k", o, err)
+				return err
+			}),
 		},
 		AtRest: keeps,
 	}

@@ -1,0 +1,5 @@
+//go:build race
+
+package blobtxtest_test
+
+const raceEnabled = true
