@@ -44,6 +44,15 @@ test-newest: services ## test azstore and integration with the newest Azure SDK
 services: ## install PostgreSQL, Azurite and a C compiler where missing; starts nothing
 	@scripts/install-services
 
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## fuzz each target for FUZZTIME (10s); an input that fails is kept under testdata/fuzz
+	@grep -rHoE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9]+' . | \
+	sed -E 's|/[^/]*:func | |' | sort | { n=0; while read -r dir name; do \
+		echo "$$dir $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; n=$$((n+1)); \
+	done; echo "fuzzed=$$n failed=0"; }
+
 # ---- checks ----
 
 # Each module by itself, which also shows that it builds outside the workspace.
@@ -69,8 +78,22 @@ model: ## explore the protocol's models at full bounds; the last line counts sta
 # ---- exploration ----
 
 .PHONY: explore
-explore: ## every schedule of every scenario with its faults; the last line counts executions and violations
-	@stats=$$(mktemp); rc=0; \
-	BLOBTX_EXPLORE=full BLOBTX_EXPLORE_STATS=$$stats go test -count=1 -timeout 20m -parallel 2 -run TestScenarios ./blobtxtest/ || rc=$$?; \
-	cat $$stats; awk '{split($$1, a, "="); n += a[2]; split($$7, v, "="); b += v[2]} END {print "executions=" n " violations=" b+0}' $$stats; \
-	rm -f $$stats; exit $$rc
+explore: ## every schedule of every scenario with its faults, and docs/crash-points.md; the last line counts
+	@scripts/explore
+
+#   make mutants MUTANTS='-run fence'    those whose mistake matches
+#   make mutants MUTANTS='-slice 4'      a few, for a hurry
+.PHONY: mutants
+mutants: ## the code with one mistake at a time, and the test and trace that catch it; the last line counts
+	@go run ./internal/mutants $(MUTANTS)
+
+# ---- real processes, real kills ----
+
+#   make soak KILLS=30                  shorter
+#   make soak SEED=7                    the same choices again; the scheduler's are its own
+#   SOAK_STORES=embedded make soak      SQLite and azfake: no service needed
+KILLS ?= 300
+
+.PHONY: soak
+soak: $(if $(filter embedded,$(SOAK_STORES)),,services) ## kill clients at random on real stores; the last line counts what they were told and lost
+	@go run ./integration/cmd/soak -kills $(KILLS) $(if $(SEED),-seed $(SEED))
