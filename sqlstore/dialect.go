@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,11 +17,15 @@ import (
 // drivers hide what they are. The zero Dialect is refused with ErrInvalid.
 type Dialect struct{ d *dialect }
 
-// The databases. Needed are SQLite 3.35 (RETURNING) and PostgreSQL 12
-// (MATERIALIZED).
+// The databases. Needed are SQLite 3.35 (RETURNING), PostgreSQL 12
+// (MATERIALIZED), MySQL 8.0.1 or MariaDB 10.6 (SKIP LOCKED), which are one
+// dialect, and SQL Server 2016 (OPENJSON), which is experimental: its statements
+// were never run on a server.
 var (
-	SQLite   = Dialect{&sqlite}
-	Postgres = Dialect{&postgres}
+	SQLite    = Dialect{&sqlite}
+	Postgres  = Dialect{&postgres}
+	MySQL     = Dialect{&mysql}
+	SQLServer = Dialect{&sqlServer}
 )
 
 // String returns the name, "" for the zero Dialect.
@@ -33,7 +39,8 @@ func (d Dialect) String() string {
 // dialect is what New needs to know of one database.
 type dialect struct {
 	name    string
-	schemas bool // tables live in schemas
+	quote   string // around names; "" is the standard's
+	schemas bool   // tables live in schemas
 	now     string
 	engine  func(names *strings.Replacer) engine
 }
@@ -85,6 +92,17 @@ type engine interface {
 type session struct {
 	Querier
 	own bool
+	// alone is the connection where no transaction is open, for a step that
+	// takes several statements on this database and must begin one.
+	alone *sql.Conn
+}
+
+// within is the session in a transaction begun on its connection.
+func (s session) within(q Querier) session {
+	if c, ok := s.Querier.(clockQuerier); ok {
+		q = clockQuerier{q, c.offset}
+	}
+	return session{Querier: q, own: s.own}
 }
 
 // ownTx is a transaction of our own.
@@ -105,6 +123,7 @@ func (d *dialect) names(o *Options) (*strings.Replacer, error) {
 	if !identifier.MatchString(o.Prefix) || strings.HasPrefix(o.Prefix, "sqlite_") {
 		return nil, fmt.Errorf("table prefix %.40q: must be at most 20 of a-z, 0-9 and _, and not begin with a digit or sqlite_: %w", o.Prefix, store.ErrInvalid)
 	}
+	quote := cmp.Or(d.quote, `"`)
 	schema := ""
 	if o.Schema != "" {
 		if !d.schemas {
@@ -113,21 +132,24 @@ func (d *dialect) names(o *Options) (*strings.Replacer, error) {
 		if !identifier.MatchString(o.Schema) {
 			return nil, fmt.Errorf("schema %.40q: must be at most 20 of a-z, 0-9 and _, and not begin with a digit: %w", o.Schema, store.ErrInvalid)
 		}
-		schema = `"` + o.Schema + `".`
+		schema = quote + o.Schema + quote + "."
 	}
+	table := func(name string) string { return schema + quote + o.Prefix + name + quote }
 	now := strings.ReplaceAll(d.now, offsetToken, "")
 	if o.TestClockOffset != nil {
 		now = d.now
 	}
 	return strings.NewReplacer(
-		"{objects}", schema+`"`+o.Prefix+`objects"`,
-		"{intents}", schema+`"`+o.Prefix+`intents"`,
-		"{retired}", schema+`"`+o.Prefix+`retired"`,
-		"{meta}", schema+`"`+o.Prefix+`meta"`,
+		"{objects}", table("objects"),
+		"{intents}", table("intents"),
+		"{retired}", table("retired"),
+		"{meta}", table("meta"),
 		"{intent}", intentColumns,
 		"{object}", objectColumns,
 		"{now}", now,
 		"{bound}", fmt.Sprintf(", set_config('lock_timeout', '%d', true) AS bound", max(1, o.LockWait.Milliseconds())),
+		"{milliseconds}", strconv.FormatInt(max(1, o.LockWait.Milliseconds()), 10),
+		"{seconds}", strconv.FormatInt(int64((o.LockWait+time.Second-1)/time.Second), 10),
 	), nil
 }
 

@@ -16,7 +16,8 @@ import (
 // for the methods and fields by which their errors are known.
 //
 // PostgreSQL, "Serialization Failure Handling": 40001 and 40P01. MySQL, "InnoDB
-// Error Handling": 1213, 1205, and MariaDB's 1020. SQL Server: 1205 and 3960.
+// Error Handling": 1213, 1205, 3101 of group replication, and 1020 of MariaDB's
+// innodb_snapshot_isolation. SQL Server: 1205, 3960 and 3961.
 // SQLite, "Result and Error Codes": SQLITE_BUSY, SQLITE_LOCKED, and
 // SQLITE_BUSY_SNAPSHOT, which is one of the former.
 func IsRetryable(err error) bool { return classify(err)&retryable != 0 }
@@ -28,6 +29,7 @@ const (
 	retryable class = 1 << iota
 	locked          // a lock was not to be had within the bound; nothing else failed
 	noTable         // the tables are not there
+	duplicate       // a unique index has the key already
 )
 
 // classify walks the tree of err, both forms of Unwrap.
@@ -62,11 +64,11 @@ func classifyOne(err error) class {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
+	if v.IsValid() && strings.Contains(v.Type().PkgPath(), "sqlite") {
+		return classifySQLite(err, v)
+	}
 	if v.Kind() != reflect.Struct {
 		return 0
-	}
-	if strings.Contains(v.Type().PkgPath(), "sqlite") {
-		return classifySQLite(err, v)
 	}
 	if f := v.FieldByName("Number"); f.IsValid() && f.Kind() == reflect.Uint16 { // go-sql-driver/mysql
 		return classifyMySQL(f.Uint())
@@ -88,40 +90,34 @@ func classifySQLState(code string) class {
 
 func classifySQLServer(number int32) class {
 	switch number {
-	case 1205, 3960:
+	case 1205, 3960, 3961:
 		return retryable
 	case 1222:
 		return locked
 	case 208:
 		return noTable
+	case 2601, 2627:
+		return duplicate
 	}
 	return 0
 }
 
 func classifyMySQL(number uint64) class {
 	switch number {
-	case 1213, 1020:
+	case 1213, 1020, 3101:
 		return retryable
 	case 1205:
 		return retryable | locked
 	case 3572:
 		return locked
-	case 1146:
+	case 1146, 1049, 1046:
 		return noTable
 	}
 	return 0
 }
 
 func classifySQLite(err error, v reflect.Value) class {
-	code := 0
-	if e, ok := err.(interface{ Code() int }); ok { // modernc
-		code = e.Code()
-	} else if f := v.FieldByName("Code"); f.IsValid() && f.CanInt() { // mattn
-		code = int(f.Int())
-	} else if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() { // ncruces: busy
-		code = sqliteBusy
-	}
-	switch code & 0xff { // the rest refines
+	switch sqliteCode(err, v) & 0xff { // the rest refines
 	case sqliteBusy, sqliteLocked:
 		return retryable | locked
 	case sqliteError:
@@ -131,6 +127,27 @@ func classifySQLite(err error, v reflect.Value) class {
 		if strings.Contains(err.Error(), "no such table") {
 			return noTable
 		}
+	}
+	return 0
+}
+
+func sqliteCode(err error, v reflect.Value) int {
+	if e, ok := err.(interface{ Code() int }); ok { // modernc
+		return e.Code()
+	}
+	if v.CanUint() { // ncruces, which also returns bare codes
+		return int(v.Uint())
+	}
+	if m := reflect.ValueOf(err).MethodByName("ExtendedCode"); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 { // ncruces
+		if code := m.Call(nil)[0]; code.CanUint() {
+			return int(code.Uint())
+		}
+	}
+	if v.Kind() != reflect.Struct {
+		return 0
+	}
+	if f := v.FieldByName("Code"); f.IsValid() && f.CanInt() { // mattn
+		return int(f.Int())
 	}
 	return 0
 }

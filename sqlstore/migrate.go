@@ -44,8 +44,26 @@ func Migrations(d Dialect) fs.FS {
 // ErrNewerSchema: a later release has migrated this database.
 func (s *Store) Migrate(ctx context.Context) error {
 	return s.onConn(ctx, "migrate", func(ctx context.Context, c *sql.Conn) error {
+		if e, ok := s.engine.(selfCommitting); ok {
+			return e.alone(ctx, c, func() error { return s.migrate(ctx, s.session(sqlQuerier{c}, true)) })
+		}
 		return s.inOwnTx(ctx, c, s.migrate)
 	})
+}
+
+// selfCommitting is an engine whose DDL commits by itself. Its files can be run
+// again after a crash half-way.
+type selfCommitting interface {
+	engine
+	// alone runs fn while no other process does.
+	alone(ctx context.Context, c *sql.Conn, fn func() error) error
+}
+
+// qualifying is an engine without a search path for unqualified names.
+type qualifying interface {
+	engine
+	// tables returns what takes the default prefix's place in the files.
+	tables(schema, prefix string) string
 }
 
 func (s *Store) migrate(ctx context.Context, q session) error {
@@ -61,6 +79,10 @@ func (s *Store) migrate(ctx context.Context, q session) error {
 	}
 	if version > schemaVersion {
 		return newer(version)
+	}
+	prefix := s.opts.Prefix
+	if e, ok := s.engine.(qualifying); ok {
+		prefix = e.tables(s.opts.Schema, prefix)
 	}
 	files := Migrations(Dialect{s.dialect})
 	names, err := fs.Glob(files, "*.up.sql")
@@ -79,7 +101,7 @@ func (s *Store) migrate(ctx context.Context, q session) error {
 		if err != nil {
 			return err
 		}
-		for _, statement := range statements(string(text), s.opts.Prefix) {
+		for _, statement := range statements(string(text), prefix) {
 			if _, err := q.Exec(ctx, statement); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

@@ -250,21 +250,21 @@ func newPostgresEngine(names *strings.Replacer) *postgresEngine {
 
 func (e *postgresEngine) commitsAtOnce() {}
 
-// pgTx is a transaction of our own, by the driver's BeginTx.
-type pgTx struct {
+// driverTx is a transaction of our own, by the driver's BeginTx.
+type driverTx struct {
 	sqlQuerier
 	tx *sqlTx
 }
 
-func (t pgTx) commit() error { return t.tx.Commit() }
-func (t pgTx) rollback()     { _ = t.tx.Rollback() } // database/sql gives a broken connection up
+func (t driverTx) commit() error { return t.tx.Commit() }
+func (t driverTx) rollback()     { _ = t.tx.Rollback() } // database/sql gives a broken connection up
 
 func (e *postgresEngine) begin(ctx context.Context, c *sql.Conn) (ownTx, error) {
 	tx, err := beginSQL(ctx, c, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err
 	}
-	return pgTx{sqlQuerier{tx}, tx}, nil
+	return driverTx{sqlQuerier{tx}, tx}, nil
 }
 
 // detach: a statement that is cancelled fails its transaction, which then

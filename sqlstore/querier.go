@@ -20,8 +20,8 @@ type Tx interface {
 }
 
 // Querier is what the steps need of a transaction, for those that are not
-// database/sql's: twenty lines over pgx.Tx. Arguments are string and int64,
-// destinations *string and *int64.
+// database/sql's: twenty lines over pgx.Tx. Arguments are string and int64, on
+// SQL Server also []byte, destinations *string and *int64.
 type Querier interface {
 	// Exec returns how many rows the statement changed.
 	Exec(ctx context.Context, query string, args ...any) (rowsAffected int64, err error)

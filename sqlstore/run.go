@@ -68,13 +68,15 @@ func (s *Store) onConn(ctx context.Context, what string, fn func(ctx context.Con
 	}
 }
 
-// step runs fn, whose every statement is a transaction of its own.
+// step runs fn, whose every statement is a transaction of its own, unless the
+// database needs several for one step.
 func (s *Store) step(ctx context.Context, what string, fn func(ctx context.Context, q session) error) error {
 	return s.onConn(ctx, what, func(ctx context.Context, c *sql.Conn) error {
 		q := s.session(sqlQuerier{c}, true)
 		if err := s.checkOnce(ctx, q); err != nil {
 			return err
 		}
+		q.alone = c
 		return fn(s.engine.detach(ctx), q)
 	})
 }

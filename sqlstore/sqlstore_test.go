@@ -45,6 +45,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"prefix of a digit":     {db, Postgres, &Options{Prefix: "1_"}, "prefix"},
 		"prefix of SQLite's":    {db, SQLite, &Options{Prefix: "sqlite_x"}, "prefix"},
 		"schema on SQLite":      {db, SQLite, &Options{Schema: "x"}, "schema"},
+		"schema with a tick":    {db, MySQL, &Options{Schema: "a`b"}, "schema"},
 		"schema with a dot":     {db, Postgres, &Options{Schema: "a.b"}, "schema"},
 		"negative wait":         {db, Postgres, &Options{ConnWait: -1}, "negative"},
 		"negative wait of lock": {db, Postgres, &Options{LockWait: -1}, "negative"},
@@ -53,7 +54,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid, name)
 		require.ErrorContains(t, err, c.says, name)
 	}
-	for _, d := range []Dialect{SQLite, Postgres} {
+	for _, d := range []Dialect{SQLite, Postgres, MySQL} {
 		s, err := New(db, d, nil)
 		require.NoError(t, err)
 		require.Error(t, s.Check(t.Context()))
@@ -63,12 +64,13 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 func TestDialectsHaveNames(t *testing.T) {
 	require.Equal(t, "sqlite", SQLite.String())
 	require.Equal(t, "postgres", Postgres.String())
+	require.Equal(t, "mysql", MySQL.String())
 	require.Empty(t, Dialect{}.String())
 }
 
 func TestMigrationsAreNumberedAndRunAsTheyAre(t *testing.T) {
 	require.Nil(t, Migrations(Dialect{}))
-	for _, d := range []Dialect{SQLite, Postgres} {
+	for _, d := range []Dialect{SQLite, Postgres, MySQL} {
 		files := Migrations(d)
 		names, err := fs.Glob(files, "*.sql")
 		require.NoError(t, err)
@@ -91,7 +93,7 @@ func TestMigrationsAreNumberedAndRunAsTheyAre(t *testing.T) {
 
 // Drivers keep statements prepared by their text.
 func TestStatementsAreTheSameForTheLifeOfAStore(t *testing.T) {
-	for _, d := range []Dialect{SQLite, Postgres} {
+	for _, d := range []Dialect{SQLite, Postgres, MySQL, SQLServer} {
 		o := &Options{Prefix: "p_", LockWait: time.Second}
 		names, err := d.d.names(o)
 		require.NoError(t, err)
@@ -150,12 +152,18 @@ func TestErrorsAreKnownByTheirCodes(t *testing.T) {
 		{serverError{3960}, retryable},
 		{serverError{1222}, locked},
 		{serverError{208}, noTable},
-		{serverError{2627}, 0},
+		{serverError{3961}, retryable},
+		{serverError{2601}, duplicate},
+		{serverError{2627}, duplicate},
+		{serverError{3930}, 0},
 		{&mysqlError{1213}, retryable},
 		{&mysqlError{1020}, retryable},
+		{&mysqlError{3101}, retryable},
 		{&mysqlError{1205}, retryable | locked},
 		{&mysqlError{3572}, locked},
 		{&mysqlError{1146}, noTable},
+		{&mysqlError{1049}, noTable},
+		{&mysqlError{1046}, noTable},
 		{&mysqlError{1062}, 0},
 		{context.Canceled, 0},
 		{driver.ErrBadConn, 0},

@@ -15,9 +15,9 @@ type Options struct {
 	// Prefix begins the names of the tables: a-z, 0-9 and _, at most 20.
 	// Defaults to "blobtx_".
 	Prefix string
-	// Schema is the PostgreSQL schema of the tables, made by Migrate when it is
-	// not there: a-z, 0-9 and _, at most 20. Defaults to the connection's
-	// search path.
+	// Schema is the PostgreSQL or SQL Server schema or the MySQL database of the
+	// tables, made by Migrate when it is not there: a-z, 0-9 and _, at most 20.
+	// Defaults to the connection's search path, schema or database.
 	Schema string
 
 	// ConnWait bounds the wait for a connection of the pool. Defaults to 10 s.
@@ -25,7 +25,7 @@ type Options struct {
 	// LockWait bounds the wait for locks that other transactions hold, and the
 	// repetition of steps that lost a deadlock or a race. It is for steps in
 	// transactions of their own; the caller's transactions are the caller's.
-	// Defaults to 5 s.
+	// MySQL counts whole seconds. Defaults to 5 s.
 	LockWait time.Duration
 
 	// TestClockOffset is for tests only: it is added to the database's clock.
@@ -84,7 +84,7 @@ func (s *Store) session(q Querier, own bool) session {
 	if s.opts.TestClockOffset != nil {
 		q = clockQuerier{q, s.opts.TestClockOffset}
 	}
-	return session{q, own}
+	return session{Querier: q, own: own}
 }
 
 // Check returns ErrSetup when the tables are not there or older than this

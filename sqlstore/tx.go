@@ -15,7 +15,7 @@ import (
 // is ErrTxUnusable, roll back; see store.RowTx for the errors that leave the
 // transaction usable. Locks are waited for as the transaction itself would: on
 // PostgreSQL, "Client Connection Defaults", lock_timeout is the caller's to
-// set; on SQLite it is busy_timeout.
+// set; on MySQL it is innodb_lock_wait_timeout; on SQLite it is busy_timeout.
 func (s *Store) Tx(tx Tx) store.RowTx {
 	if tx == nil {
 		return s.rowTx(session{}, errNilTx)

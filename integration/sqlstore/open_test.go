@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/lib/pq"
 	_ "github.com/mattn/go-sqlite3"
@@ -30,15 +31,23 @@ func sqliteFile(options string) func(t testing.TB) string {
 	return func(t testing.TB) string { return "file:" + filepath.Join(t.TempDir(), "test.db") + "?" + options }
 }
 
+// mariadb makes DSNs with these parameters.
+func mariadb(params string) func(t testing.TB) string {
+	return func(t testing.TB) string { return services.MariaDB(t) + "?" + params }
+}
+
 var (
 	databases = []database{
 		{"modernc", sqlstore.SQLite, "sqlite", sqliteFile("_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")},
 		{"mattn", sqlstore.SQLite, "sqlite3", sqliteFile("_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_txlock=immediate")},
 		{"pgx", sqlstore.Postgres, "pgx", services.Postgres},
 		{"pq", sqlstore.Postgres, "postgres", services.Postgres},
+		{"mysql", sqlstore.MySQL, "mysql", mariadb("")},
+		{"mysql, interpolating", sqlstore.MySQL, "mysql", mariadb("interpolateParams=true&clientFoundRows=true&parseTime=true")},
 	}
 	embedded = databases[:2]
-	servers  = databases[2:]
+	servers  = databases[2:4] // PostgreSQL
+	mariadbs = databases[4:]
 	// deferred are SQLite databases whose transactions take no lock at first,
 	// and whose driver does not wait for one.
 	deferred = []database{

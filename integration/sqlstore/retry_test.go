@@ -37,7 +37,7 @@ func begin(t *testing.T, db *sql.DB, opts *sql.TxOptions) *sql.Tx {
 }
 
 func TestARealDeadlockIsRetryable(t *testing.T) {
-	each(t, servers, func(t *testing.T, d database) {
+	each(t, append(servers[:len(servers):len(servers)], mariadbs...), func(t *testing.T, d database) {
 		db := d.open(t)
 		things(t, db)
 		txs := []*sql.Tx{begin(t, db, nil), begin(t, db, nil)}
@@ -56,7 +56,8 @@ func TestARealDeadlockIsRetryable(t *testing.T) {
 }
 
 func TestARealSerializationFailureIsRetryable(t *testing.T) {
-	each(t, servers, func(t *testing.T, d database) {
+	snapshots := database{"mysql", sqlstore.MySQL, "mysql", mariadb("innodb_snapshot_isolation=ON")}
+	each(t, append(servers[:len(servers):len(servers)], snapshots), func(t *testing.T, d database) {
 		db := d.open(t)
 		things(t, db)
 		tx := begin(t, db, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})

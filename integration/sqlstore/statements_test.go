@@ -27,6 +27,11 @@ func TestStatementsOfEachStep(t *testing.T) {
 			"get": 1, "list": 1, "claim": 7, "claim nothing": 5, "settle batch": 4, "settle retired": 1, "forget": 1,
 			"commit two": 10, "tx commit": 3, "tx commit two": 8, "tx delete": 2, "tx metadata": 1,
 		},
+		sqlstore.MySQL: { // SET TRANSACTION, START TRANSACTION and COMMIT are three of them
+			"insert": 2, "heartbeat": 5, "take over": 5, "abandon": 5, "commit": 5, "replace": 5, "seal": 5, "metadata": 5, "delete": 6,
+			"get": 1, "list": 1, "claim": 8, "claim nothing": 6, "settle batch": 6, "settle retired": 5, "forget": 5,
+			"commit two": 11, "tx commit": 3, "tx commit two": 8, "tx delete": 3, "tx metadata": 2,
+		},
 	}
 	each(t, databases, func(t *testing.T, d database) {
 		db, w := d.openCounted(t)

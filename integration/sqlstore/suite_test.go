@@ -34,10 +34,16 @@ func (t boundTx) Rollback() error { return t.rollback() }
 // harness is the suite's view of a store whose transactions are database/sql's.
 // Cases share a database, one after the other.
 func (d database) harness(t testing.TB, db *sql.DB) storetest.RowHarness {
+	return d.harnessIn(t, db, sqlstore.Options{}, "blobtx_")
+}
+
+// harnessIn is harness with tables whose names begin with this text.
+func (d database) harnessIn(t testing.TB, db *sql.DB, o sqlstore.Options, tables string) storetest.RowHarness {
 	var c clock
-	s := d.store(t, db, &sqlstore.Options{TestClockOffset: c.offset})
+	o.TestClockOffset = c.offset
+	s := d.store(t, db, &o)
 	for _, table := range []string{"objects", "intents", "retired"} {
-		_, err := db.ExecContext(t.Context(), "DELETE FROM blobtx_"+table)
+		_, err := db.ExecContext(t.Context(), "DELETE FROM "+tables+table)
 		require.NoError(t, err)
 	}
 	return storetest.RowHarness{
@@ -76,7 +82,7 @@ func TestRowStoreInDeferredTransactions(t *testing.T) {
 func TestRowStoreOnOneConnection(t *testing.T) {
 	each(t, []database{
 		{"memory", sqlstore.SQLite, "sqlite", func(testing.TB) string { return ":memory:" }},
-		servers[0],
+		servers[0], mariadbs[0], mariadbs[1],
 	}, func(t *testing.T, d database) {
 		db := d.open(t)
 		db.SetMaxOpenConns(1)

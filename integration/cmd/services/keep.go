@@ -31,6 +31,9 @@ var all = []service{
 	{"postgresql", services.PostgresEnv, func(ctx context.Context, dir string) (*launch.Server, error) {
 		return launch.StartPostgres(ctx, dir, nil)
 	}},
+	{"mariadb", services.MariaDBEnv, func(ctx context.Context, dir string) (*launch.Server, error) {
+		return launch.StartMariaDB(ctx, dir, nil)
+	}},
 	{"azurite", services.AzuriteEnv, func(ctx context.Context, dir string) (*launch.Server, error) {
 		return launch.StartAzurite(ctx, dir, nil)
 	}},

@@ -4,9 +4,9 @@
 //
 //	go run ./integration/cmd/services [-strict] -- go test ./integration/...
 //
-// It starts a private PostgreSQL and a private Azurite, tells the command
-// through the environment where they are (package services has the names), and
-// stops and removes them afterwards. Its last line says which of them the
+// It starts a private PostgreSQL, a private MariaDB and a private Azurite, tells
+// the command through the environment where they are (package services has the
+// names), and stops and removes them afterwards. Its last line says which of them the
 // command really used. With -strict, a service that cannot be started or was not
 // used is a failure. Run it from the root of the repository.
 //

@@ -19,6 +19,9 @@ import (
 const (
 	// PostgresEnv holds a PostgreSQL URL whose user may create databases.
 	PostgresEnv = "BLOBTX_TEST_POSTGRES"
+	// MariaDBEnv holds a DSN of go-sql-driver/mysql, without a database, whose
+	// user may create them.
+	MariaDBEnv = "BLOBTX_TEST_MARIADB"
 	// AzuriteEnv holds a connection string of the Blob Storage emulator.
 	AzuriteEnv = "BLOBTX_TEST_AZURITE"
 	// StrictEnv set to 1 makes a missing service a failure instead of a skip.
