@@ -11,6 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +21,21 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 7, "alternating runs of each contestant; the median counts")
 	span := flag.Duration("span", 2*time.Second, "length of one run")
+	pattern := flag.String("run", "", "only the measures whose name matches this `regexp`")
+	profile := flag.String("cpuprofile", "", "write a profile of this process to `file`")
 	flag.Parse()
-	if err := run(context.Background(), *rounds, *span); err != nil {
+	only, err := regexp.Compile(*pattern)
+	if err == nil && *profile != "" {
+		var f *os.File
+		if f, err = os.Create(*profile); err == nil {
+			err = pprof.StartCPUProfile(f)
+			defer pprof.StopCPUProfile()
+		}
+	}
+	if err == nil {
+		err = run(context.Background(), only, *rounds, *span)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -41,12 +56,26 @@ func (f figure) within() bool {
 	return f.value >= f.bound
 }
 
-func run(ctx context.Context, rounds int, span time.Duration) error {
+// measures are everything that is measured, in the order of the last line.
+var measures = []struct {
+	name    string
+	measure func(ctx context.Context, rounds int, span time.Duration) ([]figure, error)
+}{
+	{"memory", memoryPut},
+	{"put", postgresPut},
+	{"stream", streamHeap},
+	{"pairs", commitPairs},
+	{"claims", claims},
+	{"due", dueCost},
+}
+
+func run(ctx context.Context, only *regexp.Regexp, rounds int, span time.Duration) error {
 	var figures []figure
-	for _, measure := range []func(context.Context, int, time.Duration) ([]figure, error){
-		memoryPut, postgresPut, streamHeap,
-	} {
-		got, err := measure(ctx, rounds, span)
+	for _, m := range measures {
+		if !only.MatchString(m.name) {
+			continue
+		}
+		got, err := m.measure(ctx, rounds, span)
 		if err != nil {
 			return err
 		}

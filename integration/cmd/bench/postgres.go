@@ -178,10 +178,6 @@ func newByHand(ctx context.Context, db *sql.DB, schema string, client *container
 	if err != nil {
 		return nil, err
 	}
-	// Whoever writes pending rows must find those that stayed so.
-	if _, err := db.ExecContext(ctx, `CREATE INDEX ON `+schema+`.files (created_at) WHERE state = 'pending'`); err != nil {
-		return nil, err
-	}
 	insert, err := db.PrepareContext(ctx, `INSERT INTO `+schema+`.files (id, name, blob_name, state) VALUES ($1, $2, $3, 'pending')`)
 	if err != nil {
 		return nil, err
@@ -190,26 +186,13 @@ func newByHand(ctx context.Context, db *sql.DB, schema string, client *container
 	if err != nil {
 		return nil, err
 	}
-	inTx := func(ctx context.Context, statement *sql.Stmt, args ...any) error {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }()
-		result, err := tx.StmtContext(ctx, statement).ExecContext(ctx, args...)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n != 1 {
-			return fmt.Errorf("%d rows: %w", n, err)
-		}
-		return tx.Commit()
-	}
 	absent := azcore.ETagAny
 	return func(ctx context.Context, key string, body []byte) error {
 		id := uuid.NewString()
 		name := id[:2] + "/" + id
-		if err := inTx(ctx, insert, id, key, name); err != nil {
+		if err := inTx(ctx, db, func(tx *sql.Tx) error {
+			return one(tx.StmtContext(ctx, insert).ExecContext(ctx, id, key, name))
+		}); err != nil {
 			return err
 		}
 		sum := sha256.Sum256(body)
@@ -221,10 +204,36 @@ func newByHand(ctx context.Context, db *sql.DB, schema string, client *container
 		if err != nil {
 			return err
 		}
-		if err := inTx(ctx, ready, id, string(*reply.ETag), len(body), hex.EncodeToString(sum[:])); err != nil {
+		if err := inTx(ctx, db, func(tx *sql.Tx) error {
+			return one(tx.StmtContext(ctx, ready).ExecContext(ctx, id, string(*reply.ETag), len(body), hex.EncodeToString(sum[:])))
+		}); err != nil {
 			return err
 		}
 		_, err = blobClient.SetTags(ctx, map[string]string{"state": "committed", "intent": id}, nil)
 		return err
 	}, nil
+}
+
+// inTx is an explicit transaction.
+func inTx(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// one is the error of a statement that must change one row.
+func one(result sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return fmt.Errorf("%d rows: %w", n, err)
+	}
+	return nil
 }
