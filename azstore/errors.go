@@ -182,6 +182,11 @@ func (op operation) refused(re *azcore.ResponseError, err error) error {
 	case isContainerGone(err):
 		f.kind = store.ErrSetup
 		f.hint = "the container does not exist; create it, or correct its name in the client's URL"
+		if code == bloberror.ContainerBeingDeleted {
+			f.kind = ErrContainerBeingDeleted
+		}
+	case leaseRefusals[code] != nil:
+		f.kind = leaseRefusals[code]
 	case code == bloberror.AuthenticationFailed || code == bloberror.InvalidAuthenticationInfo ||
 		code == bloberror.NoAuthenticationInformation || re.StatusCode == http.StatusUnauthorized:
 		f.kind = store.ErrSetup
