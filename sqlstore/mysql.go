@@ -39,7 +39,8 @@ var mysql = dialect{
 // mysqlEngine knows from the check of the schema, which comes before every step
 // of our own, which of the two servers it is.
 type mysqlEngine struct {
-	isMariaDB atomic.Bool
+	migrateLock string // an expression
+	isMariaDB   atomic.Bool
 
 	lockIntentText, lockObjectText         text
 	lookText, lookAbsentText               text
@@ -78,6 +79,8 @@ func newMySQLEngine(x func(string) string) *mysqlEngine {
 	both := func(s string) text { return text{own(s), x(s)} }
 	locking := func(s string) text { return text{x(s + mysqlForWait), x(s + mysqlForUpdate)} }
 	e := &mysqlEngine{
+		migrateLock: mysqlMigrateLock(x(`{meta}`)),
+
 		lockIntentText: locking(`SELECT {intent}, {now} FROM {intents} t WHERE t.id = ?`),
 		lockObjectText: locking(`SELECT {object}, {now} FROM {objects} o WHERE o.object_key = ?`),
 

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/blobtx/blobtx/store"
@@ -14,16 +15,22 @@ import (
 // migrateWait is how long a process waits for another that migrates.
 const migrateWait = time.Minute
 
-// migrateLock is one for each database that a connection begins in. A name has
-// at most 64 characters.
-const migrateLock = `CONCAT('blobtx migrate ', MD5(coalesce(DATABASE(), '')))`
+// mysqlMigrateLock is one for each database that has the tables, however the
+// connection or Options.Schema names it. A name has at most 64 characters.
+func mysqlMigrateLock(meta string) string {
+	database := `coalesce(DATABASE(), '')`
+	if schema, _, qualified := strings.Cut(meta, "."); qualified {
+		database = strings.ReplaceAll(schema, "`", "'")
+	}
+	return `CONCAT('blobtx migrate ', MD5(` + database + `))`
+}
 
 // alone runs fn under a lock of the session that all processes on the server
 // share (MySQL, "Locking Functions"). DDL commits by itself here, so there is no
 // transaction to hold a lock; a connection that is lost sets this one free.
 func (e *mysqlEngine) alone(ctx context.Context, c *sql.Conn, fn func() error) error {
 	q := sqlQuerier{c}
-	got, _, err := oneRow(ctx, q, scanInt, `SELECT coalesce(GET_LOCK(`+migrateLock+`, ?), -1)`, int64(migrateWait.Seconds()))
+	got, _, err := oneRow(ctx, q, scanInt, `SELECT coalesce(GET_LOCK(`+e.migrateLock+`, ?), -1)`, int64(migrateWait.Seconds()))
 	if err != nil {
 		return err
 	}
@@ -33,7 +40,7 @@ func (e *mysqlEngine) alone(ctx context.Context, c *sql.Conn, fn func() error) e
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleBound)
 		defer cancel()
-		if _, _, err := oneRow(ctx, q, scanInt, `SELECT coalesce(RELEASE_LOCK(`+migrateLock+`), -1)`); err != nil {
+		if _, _, err := oneRow(ctx, q, scanInt, `SELECT coalesce(RELEASE_LOCK(`+e.migrateLock+`), -1)`); err != nil {
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
 	}()
