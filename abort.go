@@ -22,7 +22,10 @@ func (c *Coordinator) Abort(ctx context.Context, in *Intent) error {
 	if in == nil || in.ID == "" {
 		return fmt.Errorf("blobtx: abort: no intent: %w", ErrInvalid)
 	}
-	_, err := c.abort(ctx, in)
+	err := c.made()
+	if err == nil {
+		_, err = c.abort(ctx, in)
+	}
 	return failed("abort", in.Key, in.ID, err)
 }
 
@@ -30,19 +33,14 @@ func (c *Coordinator) Abort(ctx context.Context, in *Intent) error {
 func (c *Coordinator) abort(ctx context.Context, in *Intent) (Intent, error) {
 	ctx, cancel := detached(ctx, cleanBound)
 	defer cancel()
-	var now Intent
-	for try := 1; ; try++ {
-		var err error
-		now, err = c.rows.Abandon(ctx, store.AbandonParams{ID: in.ID, Version: in.Version, Holder: in.Holder})
-		if errors.Is(err, ErrNotFound) {
-			return Intent{}, nil
-		}
-		if err == nil {
-			break
-		}
-		if refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
-			return Intent{}, fmt.Errorf("abandon intent: %w", err)
-		}
+	now, err := repeated(ctx, c, func() (Intent, error) {
+		return c.rows.Abandon(ctx, store.AbandonParams{ID: in.ID, Version: in.Version, Holder: in.Holder})
+	})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Intent{}, nil
+	case err != nil:
+		return Intent{}, fmt.Errorf("abandon intent: %w", err)
 	}
 	if now.State != store.Abandoned {
 		return now, nil
@@ -52,7 +50,7 @@ func (c *Coordinator) abort(ctx context.Context, in *Intent) (Intent, error) {
 		return now, nil
 	}
 	// Only now, when the fence is committed: a commit in flight would have won.
-	err := c.deleteBlobs(ctx, []store.DeleteBlob{{Name: now.BlobName, IntentID: in.ID, Pending: true}})[0]
+	err = c.deleteBlobs(ctx, []store.DeleteBlob{{Name: now.BlobName, IntentID: in.ID, Pending: true}})[0]
 	if err != nil && !errors.Is(err, ErrBlobNotFound) {
 		return now, fmt.Errorf("delete blob: %w", err)
 	}

@@ -117,7 +117,7 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventCommitted EventKind = "committed"  // an upload became an object
+	EventCommitted EventKind = "committed"  // Commit, CommitWith or Put made an upload an object
 	EventReplayed  EventKind = "replayed"   // an idempotency key met its earlier result
 	EventTakenOver EventKind = "taken-over" // a retry took an unfinished upload over
 	EventAborted   EventKind = "aborted"    // fenced by Abort
@@ -195,10 +195,21 @@ func New(rows store.RowStore, blobs store.BlobStore, opts *Options) (*Coordinato
 	return c, nil
 }
 
+// made is ErrInvalid for a Coordinator that New did not make.
+func (c *Coordinator) made() error {
+	if c == nil || c.rows == nil {
+		return fmt.Errorf("a Coordinator that New did not make: %w", ErrInvalid)
+	}
+	return nil
+}
+
 // Check is for start-up: it verifies the schema and, on a scratch blob, that
 // everything the protocol needs works with this account and credential. ErrSetup
 // names what is missing and what gives it.
 func (c *Coordinator) Check(ctx context.Context) error {
+	if err := c.made(); err != nil {
+		return fmt.Errorf("blobtx: check: %w", err)
+	}
 	if err := c.rows.Check(ctx); err != nil {
 		return fmt.Errorf("blobtx: check: %w", err)
 	}
@@ -258,8 +269,8 @@ func (e *opError) Error() string {
 func (e *opError) Unwrap() error { return e.err }
 
 func failed(op, key, intentID string, err error) error {
-	if err == nil {
-		return nil
+	if _, told := err.(*opError); err == nil || told {
+		return err
 	}
 	return &opError{op, key, intentID, err}
 }
@@ -273,6 +284,17 @@ func refused(err error) bool {
 		}
 	}
 	return false
+}
+
+// repeated takes a step whose reply may be lost, and which recognises its own
+// success, up to three times.
+func repeated[T any](ctx context.Context, c *Coordinator, step func() (T, error)) (T, error) {
+	for try := 1; ; try++ {
+		v, err := step()
+		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
+			return v, err
+		}
+	}
 }
 
 // detached is a context for work that must not end with the caller's.

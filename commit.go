@@ -22,6 +22,8 @@ type CommitOptions struct{}
 // ErrNotFound: the intent is no longer remembered, whatever became of it.
 // ErrTakenOver: a retry has the upload now. ErrOutcomeUnknown: the database
 // could not be reached to find out; Settle again, or leave it to the sweeper.
+// ErrHeld. ErrBusy: no connection or lock in time, nothing was changed; is a
+// transaction open? ErrSetup. The end of ctx, if it came before the commit began.
 // ErrInvalid: no upload, a zero one, one twice, two for one key, or a mixture
 // of replays and others.
 func (c *Coordinator) Commit(ctx context.Context, opts *CommitOptions, ups ...*Upload) ([]Object, error) {
@@ -30,7 +32,7 @@ func (c *Coordinator) Commit(ctx context.Context, opts *CommitOptions, ups ...*U
 }
 
 func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, error) {
-	if objects, err := replays(ups); objects != nil || err != nil {
+	if objects, err := c.replays(ups); objects != nil || err != nil {
 		return objects, err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -41,11 +43,11 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 	c.seals.enter()
 	defer func() {
 		if err := c.seals.leave(ctx); err != nil {
-			in := ups[0].current()
-			c.unsealed(in.Key, in.ID, err)
+			c.opts.Logger.Warn("blobtx: seals were not recorded, the sweeper will finish them", "error", err)
 		}
 	}()
 	var err error
+	unclear := false // an earlier try may have been applied
 	for try := 1; try <= 5; try++ {
 		var objects []Object
 		objects, err = c.rows.CommitObjects(ctx, c.commitParams(ups))
@@ -55,13 +57,14 @@ func (c *Coordinator) commit(ctx context.Context, ups []*Upload) ([]Object, erro
 		}
 		var conflict *ConflictError
 		switch {
-		case errors.As(err, &conflict) && conflict.Retryable:
+		case errors.As(err, &conflict) && conflict.Retryable && c.pause(ctx, try):
 			continue
 		case errors.Is(err, ErrIntentLost):
 			return nil, c.lost(ctx, ups, err)
-		case refused(err) && !errors.Is(err, ErrTakenOver):
+		case refused(err) && !errors.Is(err, ErrTakenOver), errors.Is(err, ErrBusy) && !unclear:
 			return nil, err
 		}
+		unclear = true
 		// Taken over may be by our own Settle, whose request came late.
 		outcome, settleErr := c.settle(ctx, ups)
 		switch {
@@ -104,7 +107,7 @@ func (c *Coordinator) lost(ctx context.Context, ups []*Upload, err error) error 
 // A *ConflictError, ErrIntentLost, ErrTakenOver and ErrHeld leave no trace in
 // the transaction. ErrAlreadyCommitted: the caller's own rows went in with the
 // upload the first time; roll back. ErrTxUnusable: roll back; the transaction
-// failed, or it began before the upload.
+// failed, or it began before the upload. ErrInvalid, as for Commit.
 func (c *Coordinator) CommitTx(ctx context.Context, tx store.RowTx, ups ...*Upload) ([]Object, error) {
 	objects, err := c.commitTx(ctx, tx, ups)
 	return objects, c.failedUploads("commit", ups, err)
@@ -114,7 +117,7 @@ func (c *Coordinator) commitTx(ctx context.Context, tx store.RowTx, ups []*Uploa
 	if tx == nil {
 		return nil, fmt.Errorf("the transaction is nil: %w", ErrInvalid)
 	}
-	if err := valid(ups); err != nil {
+	if err := c.valid(ups); err != nil {
 		return nil, err
 	}
 	for _, up := range ups {
@@ -159,7 +162,10 @@ func (c *Coordinator) committed(ctx context.Context, ups []*Upload, objects []Ob
 }
 
 // valid refuses what is not a set of uploads to commit together.
-func valid(ups []*Upload) error {
+func (c *Coordinator) valid(ups []*Upload) error {
+	if err := c.made(); err != nil {
+		return err
+	}
 	if len(ups) == 0 {
 		return fmt.Errorf("no upload: %w", ErrInvalid)
 	}
@@ -178,8 +184,8 @@ func valid(ups []*Upload) error {
 }
 
 // replays returns the stored objects when every upload is a replay.
-func replays(ups []*Upload) ([]Object, error) {
-	if err := valid(ups); err != nil {
+func (c *Coordinator) replays(ups []*Upload) ([]Object, error) {
+	if err := c.valid(ups); err != nil {
 		return nil, err
 	}
 	var objects []Object

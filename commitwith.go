@@ -43,7 +43,7 @@ func (c *Coordinator) commitWith(ctx context.Context, fn func(context.Context, C
 	if fn == nil {
 		return nil, fmt.Errorf("the function is nil: %w", ErrInvalid)
 	}
-	if objects, err := replays(ups); objects != nil || err != nil {
+	if objects, err := c.replays(ups); objects != nil || err != nil {
 		return objects, err
 	}
 	for run := 1; ; run++ {

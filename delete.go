@@ -30,7 +30,7 @@ func (o *DeleteOptions) condition() Condition {
 // object is gone: by this call or another. ErrInvalid.
 func (c *Coordinator) Delete(ctx context.Context, key string, opts *DeleteOptions) error {
 	want := opts.condition()
-	if err := errors.Join(store.ValidateKey(key), want.Validate(), context.Cause(ctx)); err != nil {
+	if err := errors.Join(c.made(), store.ValidateKey(key), want.Validate(), context.Cause(ctx)); err != nil {
 		return failed("delete", key, "", err)
 	}
 	ctx, cancel := detached(ctx, commitBound)
@@ -48,7 +48,7 @@ func (c *Coordinator) Delete(ctx context.Context, key string, opts *DeleteOption
 // leaves no trace in it. ErrTxUnusable: roll back. ErrInvalid.
 func (c *Coordinator) DeleteTx(ctx context.Context, tx store.RowTx, key string, opts *DeleteOptions) error {
 	want := opts.condition()
-	if err := errors.Join(validTx(tx), store.ValidateKey(key), want.Validate()); err != nil {
+	if err := errors.Join(c.made(), validTx(tx), store.ValidateKey(key), want.Validate()); err != nil {
 		return failed("delete", key, "", err)
 	}
 	_, err := tx.DeleteObject(ctx, store.DeleteParams{Key: key, If: want, ReadGrace: c.opts.ReadGrace})
@@ -82,6 +82,8 @@ func (c *Coordinator) change(ctx context.Context, key string, want Condition, st
 				return Object{}, err
 			case errors.Is(err, ErrNotFound):
 				return Object{}, &ConflictError{Key: key, Want: want, Deleted: true}
+			case refused(err):
+				return Object{}, err
 			case err != nil:
 				if !c.pause(ctx, try) {
 					return Object{}, err

@@ -3,6 +3,7 @@ package blobtx_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -443,4 +444,46 @@ func TestStoresThatAreNotSetUpGetNoPromise(t *testing.T) {
 			require.NoError(t, w.Check(t.Context()))
 		})
 	}
+}
+
+func TestHandlesThatNobodyMade(t *testing.T) {
+	ctx, w := t.Context(), plain(t, nil)
+	up, in := w.stage("k", "x", nil), &blobtx.Intent{ID: "i"}
+	defer up.Release()
+	run := func(context.Context, blobtx.CommitFunc) error { return nil }
+	same := func(context.Context, *blobtx.Object, io.Reader) (io.Reader, error) { return text("x"), nil }
+	for _, c := range []*blobtx.Coordinator{nil, {}} {
+		for verb, do := range map[string]func() error{
+			"Check":         func() error { return c.Check(ctx) },
+			"Intent":        func() error { _, err := c.Intent(ctx, "k", nil); return err },
+			"Upload":        func() error { _, err := c.Upload(ctx, in, text("x"), nil); return err },
+			"Stage":         func() error { _, err := c.Stage(ctx, "k", text("x"), nil); return err },
+			"Put":           func() error { _, err := c.Put(ctx, "k", text("x"), nil); return err },
+			"Update":        func() error { _, err := c.Update(ctx, "k", same, nil); return err },
+			"Commit":        func() error { _, err := c.Commit(ctx, nil, up); return err },
+			"CommitWith":    func() error { _, err := c.CommitWith(ctx, run, up); return err },
+			"CommitTx":      func() error { _, err := c.CommitTx(ctx, w.begin(), up); return err },
+			"Settle":        func() error { _, err := c.Settle(ctx, up); return err },
+			"Outcome":       func() error { _, err := c.Outcome(ctx, "i"); return err },
+			"Seal":          func() error { return c.Seal(ctx, up) },
+			"Abort":         func() error { return c.Abort(ctx, in) },
+			"Sweep":         func() error { _, err := c.Sweep(ctx, nil); return err },
+			"RunSweeper":    func() error { return c.RunSweeper(ctx, nil) },
+			"Delete":        func() error { return c.Delete(ctx, "k", nil) },
+			"DeleteTx":      func() error { return c.DeleteTx(ctx, w.begin(), "k", nil) },
+			"SetMetadata":   func() error { _, err := c.SetMetadata(ctx, "k", nil, nil); return err },
+			"SetMetadataTx": func() error { _, err := c.SetMetadataTx(ctx, w.begin(), "k", nil, nil); return err },
+			"Get":           func() error { _, err := c.Get(ctx, "k"); return err },
+			"Open":          func() error { _, err := c.Open(ctx, "k", nil); return err },
+			"List": func() (err error) {
+				for _, err = range c.List(ctx, nil) {
+				}
+				return err
+			},
+		} {
+			require.ErrorIs(t, do(), blobtx.ErrInvalid, verb)
+		}
+	}
+	_, err := new(blobtx.Reader).Read(make([]byte, 1))
+	require.ErrorIs(t, err, blobtx.ErrInvalid)
 }

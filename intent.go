@@ -24,7 +24,8 @@ type IntentOptions struct {
 	// TTL is how long the intent may stay silent until Upload begins to keep it
 	// alive. At most MaxPending. Defaults to Options.IntentTTL.
 	TTL time.Duration
-	// Direct says that the bytes will arrive by another way.
+	// Direct says that the bytes will arrive by another way. Nothing makes use of
+	// it yet.
 	Direct bool
 }
 
@@ -60,7 +61,7 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 		return Intent{}, err
 	}
 	if err := c.setup(ctx); err != nil {
-		return Intent{}, err
+		return Intent{}, unanswered(o.IdempotencyKey, err)
 	}
 	// Each round either ends or has met an intent that left its state
 	// meanwhile; nobody can make that happen forever.
@@ -87,19 +88,23 @@ func (c *Coordinator) promise(ctx context.Context, key string, o IntentOptions) 
 			return in, unanswered(o.IdempotencyKey, err)
 		}
 	}
-	return Intent{}, fmt.Errorf("idempotency key %q changes hands all the time: %w", o.IdempotencyKey, ErrBusy)
+	return Intent{}, unanswered(o.IdempotencyKey, fmt.Errorf("idempotency key %q changes hands all the time: %w", o.IdempotencyKey, ErrBusy))
 }
 
 // unanswered: who asks with an idempotency key asks about earlier attempts too,
 // and an error that decides nothing must not pass for a no.
 func unanswered(idempotencyKey string, err error) error {
-	if err == nil || idempotencyKey == "" || refused(err) || errors.Is(err, ErrIdempotencyReuse) {
+	decided := errors.Is(err, ErrIdempotencyReuse) || refused(err) && !errors.Is(err, ErrSetup)
+	if err == nil || idempotencyKey == "" || decided {
 		return err
 	}
 	return fmt.Errorf("%w, if an earlier attempt used idempotency key %q: %w", ErrOutcomeUnknown, idempotencyKey, err)
 }
 
 func (c *Coordinator) newPromise(ctx context.Context, key string, o IntentOptions) (store.InsertParams, error) {
+	if err := c.made(); err != nil {
+		return store.InsertParams{}, err
+	}
 	p := store.InsertParams{
 		Key: key, IdempotencyKey: o.IdempotencyKey, Expect: o.If, Direct: o.Direct, Metadata: o.Metadata,
 		TTL: o.TTL, MaxPending: c.opts.MaxPending,
@@ -122,12 +127,7 @@ func (c *Coordinator) newPromise(ctx context.Context, key string, o IntentOption
 
 // insert repeats an insert whose reply was lost: the id tells its own row.
 func (c *Coordinator) insert(ctx context.Context, p store.InsertParams) (Intent, error) {
-	for try := 1; ; try++ {
-		in, err := c.rows.InsertIntent(ctx, p)
-		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
-			return in, err
-		}
-	}
+	return repeated(ctx, c, func() (Intent, error) { return c.rows.InsertIntent(ctx, p) })
 }
 
 // meet decides what a retry makes of the intent that has its idempotency key.
@@ -165,12 +165,7 @@ func (c *Coordinator) meet(ctx context.Context, in Intent, p store.InsertParams)
 
 // takeOver repeats a takeover whose reply was lost: the holder tells its own.
 func (c *Coordinator) takeOver(ctx context.Context, p store.TakeOverParams) (Intent, error) {
-	for try := 1; ; try++ {
-		in, err := c.rows.TakeOver(ctx, p)
-		if err == nil || refused(err) || errors.Is(err, ErrBusy) || try == 3 || !c.pause(ctx, try) {
-			return in, err
-		}
-	}
+	return repeated(ctx, c, func() (Intent, error) { return c.rows.TakeOver(ctx, p) })
 }
 
 // inserted reports whether this process promised the intent itself. Only then

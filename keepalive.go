@@ -28,7 +28,7 @@ type keeper struct {
 	last      time.Time // the end of the intent's life, in local time
 	due       time.Time // the database's deadline, as last seen
 	beat      *time.Timer
-	dog       *time.Timer // ends the work when the lease is over
+	watchdog  *time.Timer // ends the work when the lease is over
 }
 
 // newKeeper: the intent is as a statement sent at confirmed returned it.
@@ -44,7 +44,7 @@ func newKeeper(ctx context.Context, up *Upload, confirmed time.Time, lease time.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.beat = time.AfterFunc(time.Until(confirmed.Add(lease/3)), k.heartbeat)
-	k.dog = time.AfterFunc(time.Until(k.over()), func() { k.end(ErrIntentLost) })
+	k.watchdog = time.AfterFunc(time.Until(k.over()), func() { k.end(ErrIntentLost) })
 	return k
 }
 
@@ -68,7 +68,7 @@ func (k *keeper) end(why error) {
 	}
 	k.ended = true
 	k.beat.Stop()
-	k.dog.Stop()
+	k.watchdog.Stop()
 	k.cancel(why)
 }
 
@@ -95,7 +95,7 @@ func (k *keeper) heartbeat() {
 			k.up.landed(row.Version)
 			k.again(c.opts.IntentTTL / 12)
 		case errors.Is(err, ErrAlreadyCommitted):
-			k.end(context.Canceled) // by CommitTx, or by a commit in flight: nothing is left to keep
+			k.end(err) // by CommitTx, by a commit in flight, or by who has a copy: nothing is left to keep
 		default:
 			k.end(err)
 		}
@@ -118,7 +118,7 @@ func (k *keeper) heard(sent time.Time, row Intent) {
 		return
 	}
 	k.confirmed, k.lease = sent, k.up.c.opts.IntentTTL
-	k.dog.Reset(time.Until(k.over()))
+	k.watchdog.Reset(time.Until(k.over()))
 	moved := row.DueAt.After(k.due)
 	k.due = row.DueAt
 	switch {

@@ -23,6 +23,10 @@ func (c *Coordinator) List(ctx context.Context, opts *ListOptions) iter.Seq2[Obj
 		o = *opts
 	}
 	return func(yield func(Object, error) bool) {
+		if err := c.made(); err != nil {
+			yield(Object{}, failed("list", o.Prefix, "", err))
+			return
+		}
 		if o.Limit < 0 {
 			yield(Object{}, failed("list", o.Prefix, "", fmt.Errorf("limit %d: %w", o.Limit, ErrInvalid)))
 			return

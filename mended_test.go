@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -245,6 +247,133 @@ func TestAnUploadWhoseTransactionRolledBackAfterLongIsKept(t *testing.T) {
 		require.Equal(t, blobtx.SweepResult{}, w.sweep())
 		_, err = w.Commit(t.Context(), nil, up)
 		require.NoError(t, err)
+		w.atRest()
+	})
+}
+
+func TestAStartThatCannotAskLeavesEarlierAttemptsOpen(t *testing.T) {
+	inBubble(t, "a process that has just begun", func(t *testing.T) {
+		w, p := tapped(t, nil)
+		p.lose("check", -1)
+		_, err := w.Put(t.Context(), "k", text("x"), named("i"))
+		require.ErrorIs(t, err, blobtx.ErrOutcomeUnknown)
+	})
+}
+
+func TestOneLostHeartbeatFailsNoUpload(t *testing.T) {
+	for what, lose := range map[string]func(p *tap){
+		"request": func(p *tap) { p.lose("heartbeat", 1) },
+		"reply":   func(p *tap) { p.loseReply("heartbeat", 1) },
+	} {
+		inBubble(t, "its "+what, func(t *testing.T) {
+			w, p := tapped(t, nil)
+			in, err := w.Intent(t.Context(), "k", nil)
+			require.NoError(t, err)
+			lose(p)
+			up, err := w.Upload(t.Context(), in, text("x"), nil)
+			require.NoError(t, err)
+			up.Release()
+			w.atRest()
+		})
+	}
+}
+
+func TestACommitThatGotNoConnectionIsNotUnknown(t *testing.T) {
+	inBubble(t, "and is aborted", func(t *testing.T) {
+		w, p := tapped(t, nil)
+		p.onBefore(func(_ context.Context, step string) error {
+			if step == "commit objects" {
+				return fmt.Errorf("no connection: %w", blobtx.ErrBusy)
+			}
+			return nil
+		})
+		_, err := w.Put(t.Context(), "k", text("x"), nil)
+		require.ErrorIs(t, err, blobtx.ErrBusy)
+		require.NotErrorIs(t, err, blobtx.ErrOutcomeUnknown)
+		require.Empty(t, w.blobs.Snapshot())
+		w.atRest()
+	})
+	inBubble(t, "unless an earlier try may have been applied", func(t *testing.T) {
+		w, p := tapped(t, nil)
+		tries := 0
+		p.onBefore(func(_ context.Context, step string) error {
+			if step == "take over" || step == "commit objects" {
+				if tries++; tries > 1 {
+					return fmt.Errorf("no connection: %w", blobtx.ErrBusy)
+				}
+				return errWire
+			}
+			return nil
+		})
+		_, err := w.Put(t.Context(), "k", text("x"), nil)
+		require.ErrorIs(t, err, blobtx.ErrOutcomeUnknown)
+		w.atRest()
+	})
+}
+
+func TestAFailureNamesKeyAndIntent(t *testing.T) {
+	for op, do := range map[string]func(w *world) error{
+		"put":   func(w *world) error { _, err := w.Put(w.t.Context(), "k", text("x"), named("i")); return err },
+		"stage": func(w *world) error { _, err := w.Stage(w.t.Context(), "k", text("x"), named("i")); return err },
+	} {
+		inBubble(t, op+" with the key that the idempotency key stands for", func(t *testing.T) {
+			w, p := tapped(t, nil)
+			_, err := w.calm.Intent(t.Context(), "theirs", &blobtx.IntentOptions{IdempotencyKey: "i"})
+			require.NoError(t, err)
+			p.lose("create blob", -1)
+			require.ErrorContains(t, do(w), op+` "theirs" (intent `)
+		})
+	}
+}
+
+func TestACommitElsewhereEndsAnUploadWithItsReason(t *testing.T) {
+	inBubble(t, "of who has a copy of the intent", func(t *testing.T) {
+		w := plain(t, nil)
+		in, err := w.Intent(t.Context(), "k", nil)
+		require.NoError(t, err)
+		copied := *in
+		slow := make(chan error)
+		go func() {
+			_, err := w.Upload(t.Context(), in, slowly(time.Hour, time.Minute), nil)
+			slow <- err
+		}()
+		time.Sleep(time.Second)
+		up, err := w.calm.Upload(t.Context(), &copied, text("x"), nil)
+		require.NoError(t, err)
+		_, err = w.calm.Commit(t.Context(), nil, up)
+		require.NoError(t, err)
+		err = <-slow
+		require.ErrorIs(t, err, blobtx.ErrAlreadyCommitted)
+		require.NotErrorIs(t, err, context.Canceled)
+		w.atRest()
+	})
+}
+
+func TestOneCommitThatHangsLeavesNoSealUnrecorded(t *testing.T) {
+	inBubble(t, "for long", func(t *testing.T) {
+		w, p := tapped(t, nil)
+		w.put("warm", "up", nil)
+		hung := w.stage("hung", "x", nil)
+		release := make(chan struct{})
+		var first atomic.Bool
+		p.onBefore(func(_ context.Context, step string) error {
+			if step == "commit objects" && first.CompareAndSwap(false, true) {
+				<-release
+			}
+			return nil
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = w.Commit(t.Context(), nil, hung) })
+		for i := range 10 {
+			time.Sleep(2 * time.Second)
+			w.put(fmt.Sprint(i), "x", nil)
+		}
+		for _, in := range w.rows.Intents() {
+			late := time.Since(in.UpdatedAt) > 6*time.Second && in.State == store.Sealing
+			require.False(t, late, "%s was sealed and is not recorded", in.Key)
+		}
+		close(release)
+		wg.Wait()
 		w.atRest()
 	})
 }

@@ -27,10 +27,10 @@ func (o *MetadataOptions) condition() Condition {
 //
 // A *ConflictError: the object is not what If wants; it is also ErrNotFound
 // when there is none. ErrOutcomeUnknown: a reply was lost, and now the object
-// is another. ErrInvalid.
+// is another. ErrBusy: nothing was changed. ErrInvalid. ErrSetup.
 func (c *Coordinator) SetMetadata(ctx context.Context, key string, m map[string]string, opts *MetadataOptions) (Object, error) {
 	want := opts.condition()
-	if err := errors.Join(store.ValidateKey(key), want.Validate(), store.ValidateMetadata(m), context.Cause(ctx)); err != nil {
+	if err := errors.Join(c.made(), store.ValidateKey(key), want.Validate(), store.ValidateMetadata(m), context.Cause(ctx)); err != nil {
 		return Object{}, failed("set metadata", key, "", err)
 	}
 	ctx, cancel := detached(ctx, commitBound)
@@ -53,7 +53,7 @@ func (c *Coordinator) SetMetadata(ctx context.Context, key string, m map[string]
 // ErrTxUnusable: roll back.
 func (c *Coordinator) SetMetadataTx(ctx context.Context, tx store.RowTx, key string, m map[string]string, opts *MetadataOptions) (Object, error) {
 	want := opts.condition()
-	if err := errors.Join(validTx(tx), store.ValidateKey(key), want.Validate(), store.ValidateMetadata(m)); err != nil {
+	if err := errors.Join(c.made(), validTx(tx), store.ValidateKey(key), want.Validate(), store.ValidateMetadata(m)); err != nil {
 		return Object{}, failed("set metadata", key, "", err)
 	}
 	object, err := tx.SetObjectMetadata(ctx, store.MetadataParams{Key: key, If: want, Metadata: m, Random: c.random.versionBits()})

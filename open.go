@@ -12,14 +12,14 @@ import (
 	"github.com/blobtx/blobtx/store"
 )
 
-// Get returns the object, or ErrNotFound.
+// Get returns the object, or ErrNotFound. ErrInvalid: the key. ErrBusy, ErrSetup.
 func (c *Coordinator) Get(ctx context.Context, key string) (Object, error) {
 	object, err := c.get(ctx, key)
 	return object, failed("get", key, "", err)
 }
 
 func (c *Coordinator) get(ctx context.Context, key string) (Object, error) {
-	if err := store.ValidateKey(key); err != nil {
+	if err := errors.Join(c.made(), store.ValidateKey(key)); err != nil {
 		return Object{}, err
 	}
 	return c.rows.GetObject(ctx, key)
@@ -29,7 +29,7 @@ func (c *Coordinator) get(ctx context.Context, key string) (Object, error) {
 type OpenOptions struct{}
 
 // Open returns a reader of the object as it is now. It reads the row; the blob
-// is asked for at the first Read, pinned to the row's ETag. ErrNotFound.
+// is asked for at the first Read, pinned to the row's ETag. The errors are Get's.
 func (c *Coordinator) Open(ctx context.Context, key string, opts *OpenOptions) (*Reader, error) {
 	object, err := c.get(ctx, key)
 	if err != nil {
@@ -57,6 +57,7 @@ type Reader struct {
 	hash   hash.Hash     // of what was read from the start without a gap; nil after one
 	hashed int64
 	failed int // tries in a row without a byte
+	empty  int // reads in a row that gave nothing
 	err    error
 }
 
@@ -71,6 +72,9 @@ func (r *Reader) Object() Object {
 // Read reads on. A broken connection is resumed at the offset, bounded.
 func (r *Reader) Read(p []byte) (int, error) {
 	for {
+		if r.err == nil && r.c == nil {
+			r.err = failed("read", "", "", fmt.Errorf("a Reader that Open did not make: %w", ErrInvalid))
+		}
 		if r.err != nil {
 			return 0, r.err
 		}
@@ -87,7 +91,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 		}
 		n, err := r.body.Read(p)
 		if n > 0 {
-			r.failed = 0
+			r.failed, r.empty = 0, 0
 			if err := r.took(p[:n]); err != nil {
 				return 0, err // without the bytes: io.ReadFull would drop the error
 			}
@@ -97,6 +101,9 @@ func (r *Reader) Read(p []byte) (int, error) {
 		case errors.Is(err, io.EOF) && r.offset == r.object.Blob.Size:
 			return 0, r.verify(io.EOF)
 		case err == nil:
+			if r.empty++; r.empty == 100 {
+				return 0, r.fail(io.ErrNoProgress)
+			}
 			continue
 		case r.ctx.Err() != nil:
 			return 0, r.fail(context.Cause(r.ctx))

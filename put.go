@@ -38,15 +38,15 @@ func (o *PutOptions) split() (IntentOptions, UploadOptions) {
 // the same call with the same idempotency key finds out. A *ConflictError that
 // is also ErrExists says that the object is there already.
 func (c *Coordinator) Put(ctx context.Context, key string, body io.Reader, opts *PutOptions) (Object, error) {
-	up, err := c.stage(ctx, key, body, opts)
+	up, err := c.stage(ctx, "put", key, body, opts)
 	if err != nil {
-		return Object{}, failed("put", key, "", err)
+		return Object{}, err
 	}
 	defer up.Release()
 	objects, err := c.commit(ctx, []*Upload{up})
 	if err != nil {
 		in := up.current()
-		return Object{}, failed("put", key, in.ID, c.clean(ctx, &in, err))
+		return Object{}, failed("put", in.Key, in.ID, c.clean(ctx, &in, err))
 	}
 	return objects[0], nil
 }
@@ -56,19 +56,18 @@ func (c *Coordinator) Put(ctx context.Context, key string, body io.Reader, opts 
 // it aborts. The context's end ends the keep-alive; defer Release for the rest,
 // and Abort when the upload is not to be committed after all.
 func (c *Coordinator) Stage(ctx context.Context, key string, body io.Reader, opts *PutOptions) (*Upload, error) {
-	up, err := c.stage(ctx, key, body, opts)
-	return up, failed("stage", key, "", err)
+	return c.stage(ctx, "stage", key, body, opts)
 }
 
-func (c *Coordinator) stage(ctx context.Context, key string, body io.Reader, opts *PutOptions) (*Upload, error) {
+func (c *Coordinator) stage(ctx context.Context, op, key string, body io.Reader, opts *PutOptions) (*Upload, error) {
 	promise, o := opts.split()
 	if err := validUpload(body, &o); err != nil {
-		return nil, err
+		return nil, failed(op, key, "", err)
 	}
 	sent := time.Now()
 	in, err := c.promise(ctx, key, promise)
 	if err != nil {
-		return nil, err
+		return nil, failed(op, key, "", err)
 	}
 	lease := promise.TTL
 	if lease == 0 {
@@ -76,7 +75,7 @@ func (c *Coordinator) stage(ctx context.Context, key string, body io.Reader, opt
 	}
 	up, err := c.upload(ctx, in, sent, lease, body, o)
 	if err != nil {
-		return nil, c.clean(ctx, &in, err)
+		return nil, failed(op, in.Key, in.ID, c.clean(ctx, &in, err))
 	}
 	return up, nil
 }
@@ -85,7 +84,7 @@ func (c *Coordinator) stage(ctx context.Context, key string, body io.Reader, opt
 // may have been committed. It returns the failure, put right by what the abort
 // met: an upload that fell silent may have been taken over, not abandoned.
 func (c *Coordinator) clean(ctx context.Context, in *Intent, why error) error {
-	if in.Committed() || errors.Is(why, ErrOutcomeUnknown) || errors.Is(why, ErrTakenOver) {
+	if in.Committed() || !bodyFailed(why) && (errors.Is(why, ErrOutcomeUnknown) || errors.Is(why, ErrTakenOver)) {
 		return why
 	}
 	now, err := c.abort(ctx, in)

@@ -73,7 +73,8 @@ func (e entropy) versionBits() uint32 { return e.uint32() & (1<<store.RandomBits
 // around returns d plus or minus a quarter, so that many processes do not act
 // at once.
 func (e entropy) around(d time.Duration) time.Duration {
-	return d*3/4 + time.Duration(uint64(d/2)*uint64(e.uint32()>>16)>>16)
+	d = min(d, 1<<62) // a quarter more is not to wrap
+	return d - d/4 + time.Duration(float64(d/2)*float64(e.uint32())/(1<<32))
 }
 
 // instanceBytes is the length of the prefix of a process's holders.

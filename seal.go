@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/blobtx/blobtx/store"
 )
@@ -13,7 +14,9 @@ import (
 // Seal marks the blobs of committed uploads as committed, after a transaction
 // of the caller's that used CommitTx. Commit, CommitWith and Put do it by
 // themselves, and the sweeper does it where nobody did. The flip comes after
-// the commit, so a committed tag proves that the row was committed once.
+// the commit, so a committed tag proves that the row was committed once. It is
+// recorded together with other seals, in a moment: the intent may still be
+// sealing when Seal returns.
 //
 // ErrNotCommitted: an upload is not committed; that is settled, as by Settle,
 // whose other errors may come too. ErrNotFound: its outcome is no longer
@@ -24,7 +27,7 @@ func (c *Coordinator) Seal(ctx context.Context, ups ...*Upload) error {
 }
 
 func (c *Coordinator) sealUploads(ctx context.Context, ups []*Upload) error {
-	if err := valid(ups); err != nil {
+	if err := c.valid(ups); err != nil {
 		return err
 	}
 	intents, err := c.readAll(ctx, ups)
@@ -80,31 +83,30 @@ func (c *Coordinator) sealInline(ctx context.Context, owed []Intent) {
 	ctx, cancel := detached(ctx, cleanBound)
 	defer cancel()
 	if err := c.sealAll(ctx, owed); err != nil {
-		c.unsealed(owed[0].Key, owed[0].ID, err)
+		c.opts.Logger.Warn("blobtx: seal failed, the sweeper will finish it", "key", owed[0].Key, "intent", owed[0].ID, "error", err)
 	}
-}
-
-func (c *Coordinator) unsealed(key, intent string, err error) {
-	c.opts.Logger.Warn("blobtx: seal failed, the sweeper will finish it", "key", key, "intent", intent, "error", err)
 }
 
 func (c *Coordinator) sealAll(ctx context.Context, owed []Intent) (err error) {
 	c.seals.enter()
 	defer func() { err = cmp.Or(err, c.seals.leave(ctx)) }()
 	errs := make([]error, len(owed))
-	each(len(owed), func(i int) { errs[i] = c.seal(ctx, owed[i]) })
+	each(len(owed), func(i int) { errs[i] = c.blobs.Seal(ctx, owed[i].BlobName, owed[i].ID) })
+	for i, in := range owed {
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("seal blob: %w", errs[i])
+			continue
+		}
+		c.sealed(ctx, in)
+	}
 	return cmp.Or(errs...)
 }
 
-func (c *Coordinator) seal(ctx context.Context, in Intent) error {
-	if err := c.blobs.Seal(ctx, in.BlobName, in.ID); err != nil {
-		return fmt.Errorf("seal blob: %w", err)
-	}
+func (c *Coordinator) sealed(ctx context.Context, in Intent) {
 	c.event(ctx, Event{Kind: EventSealed, Key: in.Key, IntentID: in.ID, BlobName: in.BlobName})
 	c.seals.add(store.IntentSettlement{
 		ID: in.ID, State: store.Sealing, Version: in.Version, To: store.ToDone, In: c.retention(in.IdempotencyKey),
 	})
-	return nil
 }
 
 // each runs do(0) to do(n-1), at most 8 at a time, and waits for all.
@@ -136,12 +138,14 @@ type groupCommit struct {
 	inside  int        // commits and seals under way
 	writing bool
 	queue   []store.IntentSettlement
+	oldest  time.Time // when the queue began
 }
 
 const (
 	fullBatch  = 32
-	mostQueued = 4096 // while a write hangs; the rest is the sweeper's
-	mostRounds = 3    // of one writer; what has come since is the next one's
+	mostQueued = 4096            // while a write hangs; the rest is the sweeper's
+	mostRounds = 3               // of one writer; what has come since is the next one's, or the sweeper's
+	mostWait   = 5 * time.Second // for others inside, one of whom may hang
 )
 
 func (g *groupCommit) enter() {
@@ -153,13 +157,16 @@ func (g *groupCommit) enter() {
 func (g *groupCommit) add(s store.IntentSettlement) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(g.queue) == 0 {
+		g.oldest = time.Now()
+	}
 	if len(g.queue) < mostQueued {
 		g.queue = append(g.queue, s)
 	}
 }
 
 func (g *groupCommit) due() bool {
-	return len(g.queue) >= fullBatch || g.inside == 0 && len(g.queue) > 0
+	return len(g.queue) >= fullBatch || len(g.queue) > 0 && (g.inside == 0 || time.Since(g.oldest) >= mostWait)
 }
 
 func (g *groupCommit) leave(ctx context.Context) error {
@@ -181,7 +188,7 @@ func (g *groupCommit) leave(ctx context.Context) error {
 		failure = errors.Join(failure, g.writeUnlocked(ctx, batch))
 	}
 	if failure != nil {
-		return fmt.Errorf("record seals: %w", failure)
+		return fmt.Errorf("record seals, others' among them: %w", failure)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type Outcome struct {
 // intent. ErrHeld. ErrNotFound: the outcome is no longer remembered. ErrInvalid:
 // not uploads, or uploads that were not committed together.
 func (c *Coordinator) Settle(ctx context.Context, ups ...*Upload) (Outcome, error) {
-	if err := valid(ups); err != nil {
+	if err := c.valid(ups); err != nil {
 		return Outcome{}, c.failedUploads("settle", ups, err)
 	}
 	ctx, cancel := detached(ctx, commitBound)
@@ -91,7 +91,14 @@ func settled(in Intent) error {
 
 // Outcome is Settle for another process, which has only the intent's id. It
 // fences like Settle: whoever holds the upload now cannot commit it any more.
+//
+// ErrNotFound: no longer remembered, or never known. ErrOutcomeUnknown: the
+// database was out of reach or the transaction is still in flight. ErrHeld.
+// ErrInvalid: no id.
 func (c *Coordinator) Outcome(ctx context.Context, intentID string) (Outcome, error) {
+	if err := c.made(); err != nil {
+		return Outcome{}, fmt.Errorf("blobtx: outcome: %w", err)
+	}
 	if intentID == "" {
 		return Outcome{}, fmt.Errorf("blobtx: outcome: no intent id: %w", ErrInvalid)
 	}

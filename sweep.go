@@ -19,7 +19,8 @@ type SweepOptions struct {
 	Batch int
 }
 
-// SweepResult counts what one sweep did.
+// SweepResult counts what one sweep did. A row that another has settled first,
+// the commit's own seal say, counts here as well.
 type SweepResult struct {
 	Abandoned int // uploads never committed whose names were cleaned and are now watched
 	Cleared   int // abandoned and retired names whose quarantine ended
@@ -42,6 +43,9 @@ func (c *Coordinator) Sweep(ctx context.Context, opts *SweepOptions) (SweepResul
 		batch = opts.Batch
 	}
 	var result SweepResult
+	if err := c.made(); err != nil {
+		return result, fmt.Errorf("blobtx: sweep: %w", err)
+	}
 	if batch < 1 {
 		return result, fmt.Errorf("blobtx: sweep: batch of %d: %w", batch, ErrInvalid)
 	}

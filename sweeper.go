@@ -24,6 +24,9 @@ func (c *Coordinator) RunSweeper(ctx context.Context, opts *SweeperOptions) erro
 	if opts != nil {
 		o = *opts
 	}
+	if err := c.made(); err != nil {
+		return fmt.Errorf("blobtx: run sweeper: %w", err)
+	}
 	if o.Every < 0 || o.Batch < 0 {
 		return fmt.Errorf("blobtx: run sweeper: a negative option: %w", ErrInvalid)
 	}

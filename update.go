@@ -43,8 +43,9 @@ const mostUpdates = 10
 // After ErrNoChange it returns the object that stands, the zero Object when
 // there is none. ErrNotFound: absent, and Create is not set. A *ConflictError
 // that counts the attempts: another change came first each time. ErrCorrupt:
-// the bytes are missing or different. Otherwise the errors are those of Put and
-// those of change.
+// the bytes are missing or different. ErrOutcomeUnknown: the change may have
+// been made, and calling again may make it twice. Otherwise the errors are those
+// of Put and those of change.
 func (c *Coordinator) Update(ctx context.Context, key string, change ChangeFunc, opts *UpdateOptions) (Object, error) {
 	var o UpdateOptions
 	if opts != nil {
@@ -58,13 +59,17 @@ func (c *Coordinator) update(ctx context.Context, key string, change ChangeFunc,
 	if change == nil {
 		return Object{}, fmt.Errorf("the function is nil: %w", ErrInvalid)
 	}
-	if err := errors.Join(store.ValidateKey(key), store.ValidateMetadata(o.Metadata), store.ValidateContentType(o.ContentType)); err != nil {
+	if err := errors.Join(c.made(), store.ValidateKey(key), store.ValidateMetadata(o.Metadata), store.ValidateContentType(o.ContentType)); err != nil {
 		return Object{}, err
 	}
 	for try := 1; ; try++ {
 		object, err := c.updateOnce(ctx, key, change, o)
+		var own ended
+		if errors.As(err, &own) {
+			return Object{}, own.error
+		}
 		var lost *ConflictError
-		if !errors.As(err, &lost) || lost.Key != key {
+		if !errors.As(err, &lost) || lost.Key != key || bodyFailed(err) {
 			return object, err
 		}
 		if try == mostUpdates {
@@ -75,6 +80,9 @@ func (c *Coordinator) update(ctx context.Context, key string, change ChangeFunc,
 		}
 	}
 }
+
+// ended is an error of the ChangeFunc's own, which ends the Update whatever it is.
+type ended struct{ error }
 
 // updateOnce is one attempt. A *ConflictError: lost the race.
 func (c *Coordinator) updateOnce(ctx context.Context, key string, change ChangeFunc, o UpdateOptions) (Object, error) {
@@ -108,14 +116,14 @@ func (c *Coordinator) updateOnce(ctx context.Context, key string, change ChangeF
 	case errors.Is(err, ErrNoChange):
 		return object, nil
 	case err != nil:
-		return Object{}, err
+		return Object{}, ended{err}
 	}
 	return c.replace(ctx, key, body, put, old)
 }
 
 // replace is Put, which commits after old was read to its end.
 func (c *Coordinator) replace(ctx context.Context, key string, body io.Reader, put PutOptions, old *oldBytes) (Object, error) {
-	up, err := c.stage(ctx, key, body, &put)
+	up, err := c.stage(ctx, "update", key, body, &put)
 	if err != nil {
 		if old.moved() {
 			err = old.err

@@ -1,6 +1,7 @@
 package blobtx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,8 +103,8 @@ func (u *Upload) landed(version int64) {
 
 // Upload streams body to the intent's blob, create-only, and keeps the intent
 // alive from its start. The bytes are not visible to anyone before Commit.
-// Reading stops at once when ctx ends, when the body is not as declared, or
-// when the intent is lost. A body that can seek is rewound by a retry; one that
+// Reading stops between two reads when ctx ends, when the body is not as
+// declared, or when the intent is lost. A body that can seek is rewound by a retry; one that
 // cannot is retried inside the blob store only.
 //
 // The context's end ends the keep-alive too, so that a request's uploads end
@@ -113,7 +114,9 @@ func (u *Upload) landed(version int64) {
 // body failed or is not as declared, nothing is readable. ErrIntentLost: too
 // slow, or aborted. ErrTakenOver. ErrIdempotencyReuse: other bytes than the
 // first attempt's. ErrForeignBlob. ErrNotFound: the intent is no longer
-// remembered.
+// remembered. ErrAlreadyCommitted: who has a copy of the intent committed it
+// meanwhile. ErrHeld. ErrCorrupt: the stores contradict each other. ErrBusy,
+// ErrSetup, and what the stores say when they cannot be reached.
 func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, opts *UploadOptions) (*Upload, error) {
 	if in == nil || in.ID == "" {
 		return nil, fmt.Errorf("blobtx: upload: no intent: %w", ErrInvalid)
@@ -122,7 +125,7 @@ func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, op
 	if opts != nil {
 		o = *opts
 	}
-	if err := validUpload(body, &o); err != nil {
+	if err := cmp.Or(c.made(), validUpload(body, &o)); err != nil {
 		return nil, failed("upload", in.Key, in.ID, err)
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -132,16 +135,19 @@ func (c *Coordinator) Upload(ctx context.Context, in *Intent, body io.Reader, op
 	lease := c.opts.IntentTTL
 	if !in.Committed() {
 		// It may have waited in a queue: is it alive, and still its holder's?
-		beat, err := c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: in.Version, TTL: lease})
-		if err == nil {
-			err = lostTo(beat, *in)
-		}
-		if err == nil && beat.Version != in.Version { // a copy from before a Settle of its own
-			sent = time.Now()
-			beat, err = c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: beat.Version, TTL: lease})
+		ask := func(version int64) (Intent, error) {
+			beat, err := repeated(ctx, c, func() (Intent, error) {
+				sent = time.Now()
+				return c.rows.Heartbeat(ctx, store.HeartbeatParams{ID: in.ID, Version: version, TTL: lease})
+			})
 			if err == nil {
 				err = lostTo(beat, *in)
 			}
+			return beat, err
+		}
+		beat, err := ask(in.Version)
+		if err == nil && beat.Version != in.Version { // a copy from before a Settle of its own
+			beat, err = ask(beat.Version)
 		}
 		if err != nil && !beat.Committed() {
 			return nil, failed("upload", in.Key, in.ID, err)

@@ -30,7 +30,7 @@ func planBlocks(blockSize, declared int64) (blockPlan, error) {
 	if declared < 0 {
 		return blockPlan{base: blockSize, limit: maxBlocks}, nil
 	}
-	need := (declared + maxBlocks - 1) / maxBlocks
+	need := declared/maxBlocks + min(declared%maxBlocks, 1)
 	if need > maxBlockSize {
 		return blockPlan{}, fmt.Errorf("a body of %d bytes is more than a blob can hold (%d): %w",
 			declared, maxBlocks*maxBlockSize, store.ErrInvalid)

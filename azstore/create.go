@@ -94,7 +94,8 @@ func (u *upload) readHead(ctx context.Context) ([]byte, error) {
 	if size < 0 {
 		size = firstBuffer
 	}
-	buf := u.s.buffer(min(size, limit))
+	// A declared size may be a lie: memory follows what is read.
+	buf := u.s.buffer(min(size, limit, u.s.blockSize))
 	n := 0
 	for {
 		k, err := u.src.fill(ctx, buf[n:])

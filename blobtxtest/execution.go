@@ -126,7 +126,9 @@ func (e *execution) start() error {
 			return err
 		}
 		r.calm = true
-		if err := e.s.Setup(r.faulty.Context(), r.public); err != nil {
+		err = sheltered(func() error { return e.s.Setup(r.faulty.Context(), r.public) })
+		if err != nil {
+			r.faulty.Kill()
 			return fmt.Errorf("setup: %w", err)
 		}
 		r.calm = false
@@ -180,13 +182,21 @@ func (e *execution) launch(index, life, restarts int) error {
 	r.restarts = restarts
 	e.procs = append(e.procs, r)
 	go func() {
+		returned := false
 		defer func() {
 			if v := recover(); v != nil {
 				e.violate(fmt.Sprintf("%s panicked: %v\n%s", r.name, v, debug.Stack()))
 				r.exit(fmt.Errorf("panic: %v", v))
+			} else if !returned { // by runtime.Goexit
+				if !r.faulty.Dead() {
+					e.violate(fmt.Sprintf("%s: its goroutine was ended, as t.FailNow and require do; in an actor use p.Errorf and return", r.name))
+				}
+				r.exit(errors.New("runtime.Goexit"))
 			}
 		}()
-		r.exit(a.Run(r.faulty.Context(), r.public))
+		err := a.Run(r.faulty.Context(), r.public)
+		returned = true
+		r.exit(err)
 	}()
 	return nil
 }

@@ -29,7 +29,7 @@ func scanObject(scan func(dest ...any) error) (store.Object, error) {
 	}
 	o.Version, o.CreatedAt, o.UpdatedAt = store.Version(version), fromMicros(created), fromMicros(updated)
 	if o.Metadata, err = parseMetadata(metadata); err != nil {
-		return store.Object{}, fmt.Errorf("object %q: %w", o.Key, err)
+		return store.Object{}, fmt.Errorf("object %.60q: %w", o.Key, err)
 	}
 	return o, nil
 }
@@ -68,17 +68,17 @@ func (r *intentRow) intent() (store.Intent, error) {
 	in.CreatedAt, in.UpdatedAt = fromMicros(r.created), fromMicros(r.updated)
 	var err error
 	if err = in.Expect.UnmarshalText([]byte(r.expect)); err != nil {
-		return store.Intent{}, fmt.Errorf("intent %s: stored %w", in.ID, err)
+		return store.Intent{}, fmt.Errorf("intent %.60q: stored %w", in.ID, err)
 	}
 	if in.Metadata, err = parseMetadata(r.metadata); err != nil {
-		return store.Intent{}, fmt.Errorf("intent %s: %w", in.ID, err)
+		return store.Intent{}, fmt.Errorf("intent %.60q: %w", in.ID, err)
 	}
 	if r.facts == "" {
 		return in, nil
 	}
 	var facts blobFacts
 	if err := json.Unmarshal([]byte(r.facts), &facts); err != nil {
-		return store.Intent{}, fmt.Errorf("intent %s: stored result: %w", in.ID, err)
+		return store.Intent{}, fmt.Errorf("intent %.60q: stored result: %w", in.ID, err)
 	}
 	metadata, _ := parseMetadata(r.metadata) // a map of its own
 	in.Result = &store.Object{
@@ -126,6 +126,26 @@ func scanCommitted(p store.CommitParams) func(scan func(dest ...any) error) (sto
 		o.Metadata, err = parseMetadata(metadata)
 		return o, err
 	}
+}
+
+// claimed is the intent as a sweeper takes it: it needs no more, and a row that
+// cannot be read must not stall the others.
+func (r *intentRow) claimed() store.Intent {
+	in, err := r.intent()
+	if err != nil {
+		bare := *r
+		bare.expect, bare.metadata, bare.facts = "absent", "{}", ""
+		in, _ = bare.intent()
+	}
+	return in
+}
+
+func scanClaimed(scan func(dest ...any) error) (store.Intent, error) {
+	var r intentRow
+	if err := scan(r.dest()...); err != nil {
+		return store.Intent{}, err
+	}
+	return r.claimed(), nil
 }
 
 func scanIntent(scan func(dest ...any) error) (store.Intent, error) {

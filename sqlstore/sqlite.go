@@ -189,7 +189,7 @@ func (e *sqliteEngine) claimIntents(ctx context.Context, s session, limit int, l
 	if err != nil {
 		return 0, nil, err
 	}
-	taken, err := allRows(ctx, s, scanIntent, e.takeIntents, string(ids), now, lease)
+	taken, err := allRows(ctx, s, scanClaimed, e.takeIntents, string(ids), now, lease)
 	inOrder(taken, due, func(in store.Intent) string { return in.ID })
 	return now, taken, err
 }

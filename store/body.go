@@ -14,7 +14,7 @@ import (
 // checks it against what the caller declared before it says io.EOF: a store
 // that makes bytes readable only after io.EOF never publishes a wrong body.
 //
-// A Body is for one goroutine at a time.
+// A Body is for one goroutine at a time. Make one with NewBody.
 type Body struct {
 	// OnProgress, if set, is called after every read with the bytes read so
 	// far; a retry starts from zero. It must not block.
@@ -32,6 +32,11 @@ type Body struct {
 	sum   string
 	err   error // sticky; io.EOF: complete and as declared
 	empty int   // reads in a row that gave nothing
+
+	// What the longest earlier try read.
+	least int64  // bytes
+	first string // their SHA-256
+	whole bool   // and that was all
 }
 
 // NewBody makes a Body of r. Size is in bytes, -1 when unknown; sha256 is
@@ -53,7 +58,8 @@ func (b *Body) Size() int64 { return b.size }
 
 // Read returns io.EOF only for a body that is complete and as declared.
 // ErrBodyMismatch: it is longer, shorter or different. A *BodyError: the
-// caller's reader failed. Errors are sticky.
+// caller's reader failed; so did one whose error only wraps io.EOF. ErrInvalid:
+// it has no reader, as the zero Body. Errors are sticky.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -61,20 +67,25 @@ func (b *Body) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if b.src == nil {
+		b.err = fmt.Errorf("the body has no reader: %w", ErrInvalid)
+		return 0, b.err
+	}
 	n, err := b.src.Read(p)
 	if n < 0 || n > len(p) {
 		b.err = &BodyError{fmt.Errorf("reader returned a count of %d for a buffer of %d", n, len(p))}
 		return 0, b.err
 	}
-	b.hash.Write(p[:n])
-	b.count += int64(n)
+	if b.err = b.pass(p[:n]); b.err != nil {
+		return 0, b.err
+	}
 	if n > 0 && b.OnProgress != nil {
 		b.OnProgress(b.count)
 	}
 	switch {
 	case b.size >= 0 && b.count > b.size:
 		b.err = fmt.Errorf("body is longer than the %d bytes declared: %w", b.size, ErrBodyMismatch)
-	case errors.Is(err, io.EOF):
+	case err == io.EOF: // wrapped, it is the failure of something inside
 		b.err = b.finish()
 	case err != nil:
 		b.err = &BodyError{err}
@@ -91,11 +102,35 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
+// pass counts and hashes. After a rewind it also compares, once, what an earlier
+// try read: a reader that says it went back may not have.
+func (b *Body) pass(p []byte) error {
+	if left := b.least - b.count; left > 0 && left <= int64(len(p)) {
+		b.hash.Write(p[:left])
+		b.count, p = b.least, p[left:]
+		if b.digest() != b.first {
+			return b.changed()
+		}
+	}
+	b.hash.Write(p)
+	b.count += int64(len(p))
+	return nil
+}
+
+func (b *Body) digest() string { return hex.EncodeToString(b.hash.Sum(nil)) }
+
+func (b *Body) changed() error {
+	return &BodyError{fmt.Errorf("after a rewind the reader gave %d bytes that are not the %d it gave before", b.count, b.least)}
+}
+
 func (b *Body) finish() error {
 	if b.size >= 0 && b.count != b.size {
 		return fmt.Errorf("body has %d bytes, %d were declared: %w", b.count, b.size, ErrBodyMismatch)
 	}
-	b.sum = hex.EncodeToString(b.hash.Sum(nil))
+	if b.count < b.least || b.whole && b.count > b.least {
+		return b.changed()
+	}
+	b.sum = b.digest()
 	if b.sha256 != "" && b.sum != b.sha256 {
 		return fmt.Errorf("body has SHA-256 %s, %s was declared: %w", b.sum, b.sha256, ErrBodyMismatch)
 	}
@@ -125,7 +160,9 @@ func (b *Body) Drain(ctx context.Context) error {
 }
 
 // Rewind starts over, for a retry. errors.ErrUnsupported: the reader cannot
-// seek and something was read.
+// seek and something was read. A *BodyError: its Seek failed, or went elsewhere.
+// A reader that says it went back and did not is found out by Read: what it gives
+// then is not what it gave before.
 func (b *Body) Rewind() error {
 	if b.count == 0 && b.err == nil {
 		return nil
@@ -133,9 +170,17 @@ func (b *Body) Rewind() error {
 	if b.seeker == nil {
 		return fmt.Errorf("rewind body: the reader cannot seek: %w", errors.ErrUnsupported)
 	}
-	if _, err := b.seeker.Seek(b.start, io.SeekStart); err != nil {
+	at, err := b.seeker.Seek(b.start, io.SeekStart)
+	if err == nil && at != b.start {
+		err = fmt.Errorf("it went to %d, not to %d", at, b.start)
+	}
+	if err != nil {
 		return &BodyError{fmt.Errorf("rewind: %w", err)}
 	}
+	if b.count >= b.least {
+		b.least, b.first = b.count, b.digest()
+	}
+	b.whole = b.whole || b.err == io.EOF
 	b.hash.Reset()
 	b.count, b.sum, b.err, b.empty = 0, "", nil, 0
 	return nil

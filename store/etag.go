@@ -44,7 +44,7 @@ func ParseIfMatch(header string) (Condition, error) {
 	}
 	tags, err := parseTags("If-Match", header)
 	if err != nil {
-		return Condition{}, err
+		return IfVersion(never), err
 	}
 	var versions []Version
 	for _, tag := range tags {
@@ -56,7 +56,7 @@ func ParseIfMatch(header string) (Condition, error) {
 	case len(versions) == 0:
 		return IfVersion(never), nil
 	case len(versions) > MaxVersions:
-		return Condition{}, fmt.Errorf("If-Match lists %d versions, at most %d are taken: %w", len(versions), MaxVersions, ErrInvalid)
+		return IfVersion(never), fmt.Errorf("If-Match lists %d versions, at most %d are taken: %w", len(versions), MaxVersions, ErrInvalid)
 	}
 	return IfVersion(versions...), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -12,6 +13,7 @@ const (
 	MaxKey            = 700      // bytes of an object key
 	MaxIdempotencyKey = 255      // bytes
 	MaxBlobName       = 1024     // characters: Blob Storage, "Naming and referencing containers, blobs, and metadata"
+	MaxBlobNameBytes  = 1600     // of UTF-8, which every database can index: SQL Server takes 1,700 with what stands beside it, PostgreSQL 2,704
 	MaxMetadata       = 16 << 10 // bytes of all names and values of an object's metadata together
 	MaxContentType    = 255      // bytes
 )
@@ -72,10 +74,11 @@ func ValidateMetadata(m map[string]string) error {
 }
 
 // ValidateBlobName returns ErrInvalid for a name that Blob Storage would refuse
-// or change: it must be valid UTF-8 of 1 to 1,024 characters without control
-// characters or backslashes, must not begin or end with a slash nor end with a
-// dot, has no empty, "." or ".." segment and at most 254 segments, and is not
-// under ReservedPrefix.
+// or change, or some database could not index: it must be valid UTF-8 of 1 to
+// 1,024 characters and at most 1,600 bytes, without control characters (C0, C1
+// and delete), U+FFFE, U+FFFF or backslashes, must not begin or end with a slash
+// nor end with a dot, has no empty, "." or ".." segment and at most 254
+// segments, and is not under ReservedPrefix.
 func ValidateBlobName(name string) error {
 	reason := ""
 	switch {
@@ -85,8 +88,10 @@ func ValidateBlobName(name string) error {
 		reason = "is not valid UTF-8"
 	case utf8.RuneCountInString(name) > MaxBlobName:
 		reason = fmt.Sprintf("has more than %d characters", MaxBlobName)
-	case strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '\\' }):
-		reason = "contains a control character or a backslash"
+	case len(name) > MaxBlobNameBytes:
+		reason = fmt.Sprintf("has more than %d bytes", MaxBlobNameBytes)
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == 0xfffe || r == 0xffff }):
+		reason = "contains a control character, a backslash, U+FFFE or U+FFFF"
 	case strings.HasSuffix(name, "."):
 		reason = "ends in a dot"
 	case strings.HasPrefix(name, ReservedPrefix):

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -101,7 +100,7 @@ func readBody(ctx context.Context, body *store.Body) ([]byte, error) {
 		}
 		n, err := body.Read(content[len(content):cap(content)])
 		content = content[:len(content)+n]
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return content, context.Cause(ctx)
 		}
 		if err != nil {
