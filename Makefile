@@ -5,7 +5,7 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 
-export STRICT
+export STRICT BLOBTX_TEST_ROWS
 SERVICES = go run ./integration/cmd/services $(if $(STRICT),-strict)
 LINT = GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
@@ -25,9 +25,13 @@ test: services ## install and start what is missing, test every module with -rac
 test-root:
 	GOWORK=off go test -race ./...
 
+# bin/artifacts keeps what tests leave to look at: pictures of examples/documents.
+ARTIFACTS = $(CURDIR)/bin/artifacts
+
 .PHONY: test-nested
 test-nested:
-	go test -race ./integration/... ./examples/...
+	@rm -rf $(ARTIFACTS) && mkdir -p $(ARTIFACTS)
+	go test -race -artifacts -outputdir $(ARTIFACTS) ./integration/... ./examples/...
 
 .PHONY: quick
 quick: ## test the root module alone: no service, no C compiler
@@ -41,7 +45,7 @@ test-newest: services ## test azstore and integration with the newest Azure SDK
 		go test ./azstore/... ./internal/azfake/... ./integration/azstore/... ./integration
 
 .PHONY: services
-services: ## install PostgreSQL, Azurite and a C compiler where missing; starts nothing
+services: ## install PostgreSQL, Azurite, Chromium and a C compiler where missing; starts nothing
 	@scripts/install-services
 
 FUZZTIME ?= 10s
@@ -69,6 +73,12 @@ lint: ## formatting, vet, staticcheck, the rest of .golangci.yml, and tidy go.mo
 bench: services ## ratios of one run; the last line has every figure and how many missed their bound
 	@$(SERVICES) -- go run ./integration/cmd/bench $(BENCH)
 
+#   make plans BLOBTX_TEST_ROWS=100000  in a hurry
+.PHONY: plans
+plans: services ## the plans of a sweeper's statements among a million rows, on every server; the last line counts
+	@set -o pipefail; $(SERVICES) -- go test -count=1 -v -run '^TestPlansAmongManyRows$$' ./integration/sqlstore | \
+		awk '/^plans=/ { last = $$0; next } { print } END { print last }'
+
 # ---- models ----
 
 .PHONY: model
@@ -78,8 +88,13 @@ model: ## explore the protocol's models at full bounds; the last line counts sta
 # ---- exploration ----
 
 .PHONY: explore
-explore: ## every schedule of every scenario with its faults, and docs/crash-points.md; the last line counts
+explore: ## schedules of every scenario with their faults, and docs/crash-points.md; the last line counts
 	@scripts/explore
+
+# Three minutes of it, for CI: with no -race, which takes most of the time.
+.PHONY: explore-slice
+explore-slice:
+	@BLOBTX_EXPLORE=slice scripts/explore
 
 #   make mutants MUTANTS='-run fence'    those whose mistake matches
 #   make mutants MUTANTS='-slice 4'      a few, for a hurry

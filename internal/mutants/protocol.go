@@ -145,8 +145,8 @@ var protocol = []mutant{
 	},
 	{
 		mistake: "an own takeover is taken for another's", file: "commit.go",
-		old: "case refused(err) && !errors.Is(err, ErrTakenOver):",
-		new: "case refused(err):",
+		old: "case refused(err) && !errors.Is(err, ErrTakenOver), ",
+		new: "case refused(err), ",
 		pkg: ".", test: "TestNotCommittedIsFinalForEveryEarlierAttempt/a takeover of one's own that lands after the next commit began hurts nobody",
 		breaks: "fenced out by itself",
 	},
@@ -248,16 +248,17 @@ var protocol = []mutant{
 	},
 	{
 		mistake: "compensation without a fence", file: "abort.go",
-		old: "now, err = c.rows.Abandon(ctx, store.AbandonParams{ID: in.ID, Version: in.Version, Holder: in.Holder})",
-		new: `now = *in
-		now.State = store.Abandoned`,
+		old: "return c.rows.Abandon(ctx, store.AbandonParams{ID: in.ID, Version: in.Version, Holder: in.Holder})",
+		new: `now := *in
+		now.State = store.Abandoned
+		return now, nil`,
 		pkg: explored, test: scenario + "CommitWith beside a sweeper", faults: 1,
 		breaks: "dangling: ",
 	},
 	{
 		mistake: "abort after an unknown outcome", file: "put.go",
-		old: "if in.Committed() || errors.Is(why, ErrOutcomeUnknown) || errors.Is(why, ErrTakenOver) {",
-		new: "if in.Committed() || errors.Is(why, ErrTakenOver) {",
+		old: "!bodyFailed(why) && (errors.Is(why, ErrOutcomeUnknown) || errors.Is(why, ErrTakenOver))",
+		new: "!bodyFailed(why) && errors.Is(why, ErrTakenOver)",
 		pkg: ".", test: "TestAnUnknownCommitNeverLeadsToADelete/Put, which touches nothing then, and keeps nothing alive",
 		breaks: `actual : "abandoned"`,
 	},
