@@ -72,7 +72,7 @@ func freshMariaDB(ctx context.Context) (string, func(), error) {
 	name := databaseName()
 	_, options, _ := strings.Cut(dsn[i+1:], "?")
 	remove, err := create(ctx, "mysql", dsn, name, "")
-	return dsn[:i+1] + name + "?" + options, remove, err
+	return dsn[:i+1] + name + "?interpolateParams=true&" + options, remove, err
 }
 
 func create(ctx context.Context, driver, dsn, name, force string) (remove func(), err error) {
