@@ -27,7 +27,8 @@ func (o *DeleteOptions) condition() Condition {
 //
 // A *ConflictError: the object is not what If wants; it is also ErrNotFound
 // when the object is gone. ErrBusy: nothing was changed. ErrOutcomeUnknown: a reply was lost, and now the
-// object is gone: by this call or another. ErrInvalid.
+// object is gone: by this call or another. ErrInvalid: bad input, or a row of
+// yours that still refers to the object by a foreign key.
 func (c *Coordinator) Delete(ctx context.Context, key string, opts *DeleteOptions) error {
 	want := opts.condition()
 	if err := errors.Join(c.made(), store.ValidateKey(key), want.Validate(), context.Cause(ctx)); err != nil {

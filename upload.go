@@ -200,7 +200,7 @@ func (c *Coordinator) upload(ctx context.Context, in Intent, sent time.Time, lea
 			return nil, fmt.Errorf("the stored result is missing: %w", ErrOutcomeUnknown)
 		}
 		if o.Size > 0 && o.Size != in.Result.Blob.Size || o.SHA256 != "" && o.SHA256 != in.Result.Blob.SHA256 {
-			return nil, fmt.Errorf("declared %d bytes %s, stored are %d bytes %s: %w", o.Size, o.SHA256, in.Result.Blob.Size, in.Result.Blob.SHA256, ErrIdempotencyReuse)
+			return nil, fmt.Errorf("declared are %d bytes, SHA-256 %q; stored are %d, %q: %w", o.Size, o.SHA256, in.Result.Blob.Size, in.Result.Blob.SHA256, ErrIdempotencyReuse)
 		}
 		up.replay = in.Result
 		return up, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,8 +66,10 @@ func TestBlockListNeverOverflows(t *testing.T) {
 		require.Less(t, (p.size(0)-minBlockSize)*maxBlocks, declared, "the smallest size that suffices")
 		require.LessOrEqual(t, p.size(0), maxBlockSize)
 	}
-	_, err = planBlocks(defaultBlockSize, maxBlocks*maxBlockSize+1)
-	require.ErrorIs(t, err, store.ErrInvalid)
+	for _, declared := range []int64{maxBlocks*maxBlockSize + 1, 1 << 62, math.MaxInt64 - 1, math.MaxInt64} {
+		_, err = planBlocks(defaultBlockSize, declared)
+		require.ErrorIs(t, err, store.ErrInvalid, "%d", declared)
+	}
 }
 
 // A transport may read a body after its request has failed.

@@ -56,7 +56,7 @@ func LifecyclePolicy(o *LifecycleOptions) ([]byte, error) {
 	if opts.MaxPending == 0 {
 		opts.MaxPending = defaultMaxPending
 	}
-	least := int((opts.MaxPending+day-1)/day) + lifecycleMargin
+	least := int(opts.MaxPending/day+min(opts.MaxPending%day, 1)) + lifecycleMargin
 	if opts.Days == 0 {
 		opts.Days = max(defaultDays, least)
 	}

@@ -20,6 +20,10 @@ import (
 // REST reference.
 func (s *Store) List(ctx context.Context, p store.ListBlobsParams) iter.Seq2[store.BlobInfo, error] {
 	return func(yield func(store.BlobInfo, error) bool) {
+		if err := s.usable(); err != nil {
+			yield(store.BlobInfo{}, err)
+			return
+		}
 		prefix := s.prefix + p.Prefix
 		o := &container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Metadata: true, Tags: true}}
 		if prefix != "" {

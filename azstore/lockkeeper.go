@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+
+	"github.com/blobtx/blobtx/store"
 )
 
 // Lock is a lock that is held, and renewed in the background. It is safe for
-// concurrent use. Make one with Store.Lock, and defer its Release.
+// concurrent use. Make one with Store.Lock, and defer its Release: a Lock that is
+// nil or zero, as after an error, is not held, and says store.ErrInvalid.
 type Lock struct {
 	name     string
 	lease    *lease.BlobClient // with the id, which is a secret: whoever has it can release the lock
@@ -52,12 +55,30 @@ func newLock(ctx context.Context, name string, lc *lease.BlobClient, sent time.T
 // from the sending of the last one that was. So a process that was stopped for
 // longer finds the context at its end. Where that clock stands still, as it
 // does while a virtual machine is suspended, only the next renewal tells.
-func (l *Lock) Context() context.Context { return l.ctx }
+func (l *Lock) Context() context.Context {
+	if err := l.usable(); err != nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(err)
+		return ctx
+	}
+	return l.ctx
+}
+
+// usable returns ErrInvalid for a Lock that Store.Lock did not make.
+func (l *Lock) usable() error {
+	if l == nil || l.ctx == nil {
+		return fmt.Errorf("azstore: the Lock is not one that Store.Lock made: %w", store.ErrInvalid)
+	}
+	return nil
+}
 
 // Err returns nil as long as the lock is held, and then the cause of the end of
 // Context. It looks at the clock itself: after a pause it tells the truth even
 // before the runtime has come to end the context.
 func (l *Lock) Err() error {
+	if err := l.usable(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() == nil && !time.Now().Before(l.until) {
@@ -87,6 +108,9 @@ func (l *Lock) unconfirmed() error {
 // Errors: ErrLockLost when the lock was lost before; otherwise the service did
 // not confirm, and the lock may stay taken until its duration is over.
 func (l *Lock) Release() error {
+	if err := l.usable(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	first := !l.releasing
 	l.releasing = true

@@ -124,6 +124,27 @@ func TestSmallBodyHasASmallBuffer(t *testing.T) {
 	}
 }
 
+// A declared size may be a lie, or a header that a client sent: it buys no memory.
+func TestADeclaredSizeIsNotBelieved(t *testing.T) {
+	s, server := newFake(t, &azfake.Options{Discard: true}, nil)
+	for i, declared := range []int64{100 << 30, 1 << 40, 100 << 40, 190 << 40} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p := params(fmt.Sprintf("n%d", i), nil)
+		p.Body = store.NewBody(&stream{left: 5}, declared, "")
+		_, err := s.Create(t.Context(), p)
+		require.ErrorIs(t, err, store.ErrBodyMismatch)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(5*mib), "declared %d", declared)
+	}
+	require.Empty(t, server.Inspect(containerName))
+	// One that is true still goes up in blocks of the size that it needs.
+	p := params("true", nil)
+	p.Body = store.NewBody(&stream{left: 20 * mib}, 20*mib, "")
+	_, err := s.Create(t.Context(), p)
+	require.NoError(t, err)
+}
+
 func BenchmarkCreate4KiB(b *testing.B) {
 	s, _ := newFake(b, &azfake.Options{Discard: true}, nil)
 	data := noise(4 * kib)

@@ -40,6 +40,9 @@ const (
 // Errors: store.ErrSetup, which names each lack and what gives it; when the
 // service cannot be reached, that error as it is.
 func (s *Store) Probe(ctx context.Context) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	p := &probe{s: s, name: s.prefix + probePrefix + strings.ToLower(rand.Text())}
 	err := p.permissions(ctx)
 	if err == nil && len(p.lacks) == 0 {

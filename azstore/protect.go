@@ -74,6 +74,9 @@ func (s *Store) UnprotectContainer(ctx context.Context) error {
 }
 
 func (s *Store) containerLease() (*lease.ContainerClient, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
 	id := ContainerLeaseID
 	return lease.NewContainerClient(s.c, &lease.ContainerClientOptions{LeaseID: &id})
 }

@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // Store is a store.BlobStore. It is safe for concurrent use and needs no Close.
-// Make one with New.
+// Make one with New: every method of the zero Store returns store.ErrInvalid.
 type Store struct {
 	c           *container.Client
 	prefix      string
@@ -108,6 +108,14 @@ func New(c *container.Client, opts *Options) (*Store, error) {
 	return &Store{c: c, prefix: o.Prefix, blockSize: o.BlockSize, concurrency: o.Concurrency}, nil
 }
 
+// usable returns ErrInvalid for a Store that New did not make.
+func (s *Store) usable() error {
+	if s == nil || s.c == nil {
+		return fmt.Errorf("the azstore.Store is not one that New made: %w", store.ErrInvalid)
+	}
+	return nil
+}
+
 // Caps says that the service enforces the guard, and that staged blocks can be
 // cleared.
 func (s *Store) Caps() store.Caps { return store.Caps{Guard: true, ClearStaged: true} }
@@ -135,6 +143,9 @@ func (s *Store) wireNameOfAny(name string) (string, error) {
 }
 
 func (s *Store) joined(name string) (string, error) {
+	if err := s.usable(); err != nil {
+		return "", err
+	}
 	full := s.prefix + name
 	if n := utf8.RuneCountInString(full); n > store.MaxBlobName {
 		return "", fmt.Errorf("blob name %.60q has %d characters with its prefix, at most %d are allowed: %w",

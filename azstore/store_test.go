@@ -1,6 +1,7 @@
 package azstore_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -118,7 +119,10 @@ func TestLifecyclePolicyLeavesTimeForUploadsAndSweepers(t *testing.T) {
 			require.Contains(t, string(got), `"daysAfterCreationGreaterThan": 32`)
 		}
 	}
-	for _, o := range []azstore.LifecycleOptions{{Days: 3}, {Days: -1}, {MaxPending: 1, Days: 2}, {MaxPending: 49 * hour, Days: 4}, {MaxPending: -1}, {Prefix: "a/"}} {
+	got, err = azstore.LifecyclePolicy(&azstore.LifecycleOptions{MaxPending: math.MaxInt64})
+	require.NoError(t, err)
+	require.Contains(t, string(got), `"daysAfterCreationGreaterThan": 106754`)
+	for _, o := range []azstore.LifecycleOptions{{Days: 3}, {Days: -1}, {MaxPending: 1, Days: 2}, {MaxPending: 49 * hour, Days: 4}, {MaxPending: math.MaxInt64, Days: 106_753}, {MaxPending: -1}, {Prefix: "a/"}} {
 		_, err := azstore.LifecyclePolicy(&o)
 		require.ErrorIs(t, err, store.ErrInvalid, "%+v", o)
 	}

@@ -17,12 +17,12 @@ import (
 // Azure is the world of package azstore over an Azure Blob Storage server in
 // the test's own process, without sockets: every HTTP request is a step, also
 // those that the SDK makes by itself when it tries again. Rows are in memory, as
-// in Memory. Bodies above AzureBlockSize go up in blocks. Its executions are
+// in Memory. Bodies above 64 KiB go up in blocks. Its executions are
 // slower than Memory's: thousands.
 func Azure() World { return azure{} }
 
-// AzureBlockSize is the BlockSize of the stores of an Azure world, in bytes.
-const AzureBlockSize = 64 << 10
+// azureBlockSize is the BlockSize of the stores of an Azure world, in bytes.
+const azureBlockSize = 64 << 10
 
 const azureContainer = "explored"
 
@@ -51,7 +51,7 @@ func (a *azurePlace) store(in faultstore.Injector) (store.BlobStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := azstore.New(client, &azstore.Options{BlockSize: AzureBlockSize, Concurrency: 2})
+	s, err := azstore.New(client, &azstore.Options{BlockSize: azureBlockSize, Concurrency: 2})
 	return known{s}, err
 }
 

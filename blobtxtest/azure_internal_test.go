@@ -30,7 +30,7 @@ func TestAzureIsRepeatable(t *testing.T) {
 // once, and repeatable too.
 func TestAzureRequestsAtOnceAreRepeatable(t *testing.T) {
 	long := act("long", func(ctx context.Context, p *Process) error {
-		_, err := p.Put(ctx, "long", bytes.NewReader(make([]byte, AzureBlockSize+1)), nil)
+		_, err := p.Put(ctx, "long", bytes.NewReader(make([]byte, azureBlockSize+1)), nil)
 		return err
 	})
 	s := Scenario{

@@ -30,10 +30,11 @@ type inspector interface {
 //     its retired names (memstore) its name is among them; with any other a
 //     sealed blob is taken for one that awaits its sweep.
 //
-// Nothing may be under way while it reads.
+// Nothing may be under way while it reads. It may be called in t.Cleanup.
 func Check(t testing.TB, rows store.RowStore, blobs store.BlobStore) {
 	t.Helper()
-	for _, problem := range check(t.Context(), rows, blobs) {
+	ctx := context.WithoutCancel(t.Context()) // which ends before Cleanup
+	for _, problem := range check(ctx, rows, blobs) {
 		t.Errorf("blobtxtest: %v", problem)
 	}
 }

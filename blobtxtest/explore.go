@@ -86,11 +86,17 @@ type violation struct {
 }
 
 func (v *violation) String() string {
+	if v.trace == "" {
+		return v.what // nothing was run
+	}
 	return fmt.Sprintf("%s\n\n%s\nreplay with Limits{Faults: the same, Trace: %q}%s", v.what, v.steps, v.trace, v.how)
 }
 
 func (x *explorer) explore() *violation {
 	defer x.clean()
+	if err := x.s.refused(); err != nil {
+		return &violation{what: err.Error()}
+	}
 	switch {
 	case x.s.Limits.Trace != "":
 		given, err := parseTrace(x.s.Limits.Trace)

@@ -206,7 +206,7 @@ func TestLimits(t *testing.T) {
 	require.Positive(t, a.stats.Injected)
 
 	s.Limits = Limits{Trace: "0z"}
-	require.Contains(t, newExplorer(t, s).explore().what, "not repeatable")
+	require.Contains(t, newExplorer(t, s).explore().what, "not of this scenario: decision 2 takes option 35")
 	s.Limits = Limits{Trace: "?"}
 	require.Contains(t, newExplorer(t, s).explore().what, "trace")
 }

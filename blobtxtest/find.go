@@ -22,7 +22,8 @@ func (v *Violation) String() string {
 // test, so that a program can call it, or a test of a handler that is known to
 // be wrong. It goes on after a violation, to the end of the limits; of all that
 // break a promise it returns the schedule with the fewest steps, or nil. It must
-// not be called from inside a testing/synctest bubble.
+// not be called from inside a testing/synctest bubble. A scenario that makes no
+// sense, such as one without Actors, is a Violation without Steps.
 func Find(s Scenario) (Stats, *Violation) {
 	x := newExplorer(new(testing.T), s) // which a bubble needs, and nobody reads
 	x.fewest = &fewest{depths: make(map[digest]int)}

@@ -207,7 +207,7 @@ func (e *execution) ask(name string, check func(context.Context, *View) error) {
 	}
 	v, err := e.view()
 	if err == nil {
-		err = check(context.Background(), v)
+		err = sheltered(func() error { return check(context.Background(), v) })
 	}
 	if err != nil {
 		e.violate(fmt.Sprintf("%s: %v", name, err))

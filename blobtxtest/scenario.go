@@ -3,6 +3,10 @@ package blobtxtest
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/blobtx/blobtx"
@@ -16,7 +20,7 @@ type Scenario struct {
 	Options blobtx.Options
 	// Setup runs first, alone and without faults. Nil: nothing.
 	Setup func(ctx context.Context, p *Process) error
-	// Actors are the processes that run at once.
+	// Actors are the processes that run at once: at least one.
 	Actors []Actor
 	// Passes is the time that may pass on the database's clock, at any moment
 	// and in this order, while every process stands still: so a sweeper may act
@@ -42,6 +46,47 @@ type Scenario struct {
 	Limits  Limits
 }
 
+// refused says what of a scenario makes no sense. An exploration of nothing would
+// pass for one that found nothing.
+func (s *Scenario) refused() error {
+	negative := func(d time.Duration) bool { return d < 0 }
+	switch {
+	case len(s.Actors) == 0:
+		return errors.New("the scenario has no Actors")
+	case s.Limits.Faults < 0 || s.Limits.Executions < 0:
+		return fmt.Errorf("the scenario has negative Limits: %+v", s.Limits)
+	case slices.ContainsFunc(s.Passes, negative):
+		return fmt.Errorf("the scenario has negative Passes: %v", s.Passes)
+	}
+	for i, a := range s.Actors {
+		switch {
+		case a.Run == nil:
+			return fmt.Errorf("the scenario's actor %d, %q, has a nil Run", i, a.Name)
+		case a.Restarts < 0:
+			return fmt.Errorf("the scenario's actor %d, %q, has %d Restarts", i, a.Name, a.Restarts)
+		}
+	}
+	return nil
+}
+
+// sheltered runs a function of the scenario's: what it does to its goroutine is
+// an error, and not the end of the exploration.
+func sheltered(fn func() error) error {
+	err := errors.New("its goroutine was ended, as t.FailNow and require do: return an error instead")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panicked: %v\n%s", v, debug.Stack())
+			}
+		}()
+		err = fn()
+	}()
+	<-done
+	return err
+}
+
 // Limits bounds an exploration.
 type Limits struct {
 	// Faults is how many faults one execution may have: requests or replies
@@ -62,11 +107,13 @@ type Actor struct {
 	// Name stands in traces.
 	Name string
 	// Restarts is how often it is started again after it died, as a new process
-	// that remembers nothing.
+	// that remembers nothing. Defaults to never.
 	Restarts int
 	// Run is its main function. It reports what its client was told through p;
 	// the error it returns stands in the trace and is no failure. Its context
-	// ends when the process dies; what it reports after that is not recorded.
+	// ends when the process dies; what it reports after that is not recorded. A
+	// panic is a violation, and so is the end of its goroutine by t.FailNow, as
+	// package require calls it.
 	Run func(ctx context.Context, p *Process) error
 }
 

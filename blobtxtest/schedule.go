@@ -29,10 +29,13 @@ func (s *schedule) choose(options []option) (int, error) {
 	n := len(options)
 	if !s.beyond() {
 		c := &s.taken[s.at]
-		if c.n == 0 {
+		s.at++
+		if c.n == 0 { // of a trace
+			if int(c.one) >= n {
+				return 0, fmt.Errorf("the trace is not of this scenario: decision %d takes option %d, and there are %d", s.at, c.one, n)
+			}
 			c.n = uint16(n)
 		}
-		s.at++
 		if int(c.n) != n || int(c.one) >= n {
 			return 0, fmt.Errorf("the scenario is not repeatable: at decision %d there were %d options and now there are %d", s.at, c.n, n)
 		}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// StatsFile names the environment variable that names the file to which every
+// statsVariable is the environment variable that names the file to which every
 // exploration appends one line of Stats.
-const StatsFile = "BLOBTX_EXPLORE_STATS"
+const statsVariable = "BLOBTX_EXPLORE_STATS"
 
 // Stats is what one exploration did.
 type Stats struct {
@@ -38,7 +38,7 @@ var statsFile sync.Mutex
 
 func (s Stats) publish(t testing.TB) {
 	t.Log(s)
-	name := os.Getenv(StatsFile)
+	name := os.Getenv(statsVariable)
 	if name == "" {
 		return
 	}

@@ -48,10 +48,13 @@ type settlement struct {
 // SettleIntents is store.RowStore's: one statement for a batch where the
 // database can, two where it cannot.
 func (s *Store) SettleIntents(ctx context.Context, list []store.IntentSettlement) (int, error) {
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
 	batch := make([]settlement, 0, len(list))
 	for _, one := range list {
 		if !one.To.Follows(one.State) {
-			return 0, fmt.Errorf("settle intent %s: %q does not become %q: %w", one.ID, one.State, one.To, store.ErrInvalid)
+			return 0, fmt.Errorf("settle intent %.60q: %q does not become %q: %w", one.ID, one.State, one.To, store.ErrInvalid)
 		}
 		if err := checkText("intent id", one.ID); err != nil {
 			return 0, err
@@ -66,10 +69,13 @@ func (s *Store) SettleIntents(ctx context.Context, list []store.IntentSettlement
 
 // SettleRetired is store.RowStore's.
 func (s *Store) SettleRetired(ctx context.Context, list []store.RetiredSettlement) (int, error) {
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
 	batch := make([]settlement, 0, len(list))
 	for _, one := range list {
 		if one.To != store.ToWatch && one.To != store.ToGone && one.To != store.ToRetry && one.To != store.ToHeld {
-			return 0, fmt.Errorf("settle retired %q: it does not become %q: %w", one.BlobName, one.To, store.ErrInvalid)
+			return 0, fmt.Errorf("settle retired %.60q: it does not become %q: %w", one.BlobName, one.To, store.ErrInvalid)
 		}
 		if err := checkText("blob name", one.BlobName); err != nil {
 			return 0, err

@@ -26,10 +26,12 @@ func IsRetryable(err error) bool { return classify(err)&retryable != 0 }
 type class uint8
 
 const (
-	retryable class = 1 << iota
-	locked          // a lock was not to be had within the bound; nothing else failed
-	noTable         // the tables are not there
-	duplicate       // a unique index has the key already
+	retryable  class = 1 << iota
+	locked           // a lock was not to be had within the bound; nothing else failed
+	perConn          // and a database in memory is another one for each connection
+	noTable          // the tables are not there
+	duplicate        // a unique index has the key already
+	constraint       // a constraint refused it, for good
 )
 
 // classify walks the tree of err, both forms of Unwrap.
@@ -78,6 +80,8 @@ func classifyOne(err error) class {
 
 func classifySQLState(code string) class {
 	switch code {
+	case "23503", "23514", "23001", "23P01": // not 23505, which may be a race's
+		return constraint
 	case "40001", "40P01":
 		return retryable
 	case "55P03":
@@ -98,6 +102,8 @@ func classifySQLServer(number int32) class {
 		return noTable
 	case 2601, 2627:
 		return duplicate
+	case 547:
+		return constraint
 	}
 	return 0
 }
@@ -112,6 +118,8 @@ func classifyMySQL(number uint64) class {
 		return locked
 	case 1146, 1049, 1046:
 		return noTable
+	case 1451, 1452, 3819, 4025:
+		return constraint
 	}
 	return 0
 }
@@ -120,12 +128,14 @@ func classifySQLite(err error, v reflect.Value) class {
 	switch sqliteCode(err, v) & 0xff { // the rest refines
 	case sqliteBusy, sqliteLocked:
 		return retryable | locked
+	case sqliteConstraint:
+		return constraint
 	case sqliteError:
 		// SQLite has no code of its own for this: SQLITE_ERROR is for whatever is
 		// wrong with a statement. A text that changed would cost the hint, and the
 		// identity ErrSetup with which the core spares itself retries in vain.
 		if strings.Contains(err.Error(), "no such table") {
-			return noTable
+			return noTable | perConn
 		}
 	}
 	return 0
@@ -153,9 +163,10 @@ func sqliteCode(err error, v reflect.Value) int {
 }
 
 const (
-	sqliteError  = 1
-	sqliteBusy   = 5
-	sqliteLocked = 6
+	sqliteError      = 1
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteConstraint = 19
 )
 
 // describe wraps a database's error once, as verb and noun, and adds what it
@@ -168,8 +179,12 @@ func describe(what string, err error) error {
 		return nil
 	case errors.Is(err, store.ErrConflict):
 		return err
+	case c&perConn != 0 && !errors.Is(err, store.ErrSetup):
+		return fmt.Errorf("%s: %w: the tables are not there; run Migrate (and look at Prefix, and at the file; \":memory:\" is a database of its own for each connection: db.SetMaxOpenConns(1)): %w", what, store.ErrSetup, err)
 	case c&noTable != 0 && !errors.Is(err, store.ErrSetup):
 		return fmt.Errorf("%s: %w: the tables are not there; run Migrate (and look at Prefix and Schema): %w", what, store.ErrSetup, err)
+	case c&constraint != 0 && !errors.Is(err, store.ErrInvalid):
+		return fmt.Errorf("%s: %w: a constraint of the database refuses it (does a row still refer to the object?): %w", what, store.ErrInvalid, err)
 	case c&locked != 0 && !errors.Is(err, store.ErrBusy):
 		return fmt.Errorf("%s: %w: another transaction kept a lock longer than the bound: %w", what, store.ErrBusy, err)
 	}

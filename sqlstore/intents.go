@@ -94,7 +94,7 @@ func (s *Store) asItStands(ctx context.Context, q session, id string, in store.I
 	}
 	in, found, err := s.engine.findIntent(ctx, q, "", id)
 	if err == nil && !found {
-		err = fmt.Errorf("intent %s: %w", id, store.ErrNotFound)
+		err = fmt.Errorf("intent %.60q: %w", id, store.ErrNotFound)
 	}
 	return in, err
 }

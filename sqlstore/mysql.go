@@ -142,6 +142,10 @@ const (
 // list stands for the placeholders of an IN list.
 const list = `(/*list*/)`
 
+// mysqlMaxList is how many ids one statement names: a prepared one has at most
+// 65,535 placeholders (MySQL, "Server Error Message Reference", 1390).
+const mysqlMaxList = 10_000
+
 // inList returns the query with a placeholder for each, and the arguments: the
 // ids come after the others.
 func inList(query string, ids []string, args ...any) (string, []any) {

@@ -42,7 +42,7 @@ func (e *mysqlEngine) claimIntents(ctx context.Context, s session, limit int, le
 	if err != nil {
 		return 0, nil, err
 	}
-	taken, err := allRows(ctx, s, scanIntent, e.dueIntentsText, min(now, until), int64(limit))
+	taken, err := allRows(ctx, s, scanClaimed, e.dueIntentsText, min(now, until), int64(min(limit, mysqlMaxList)))
 	if err != nil || len(taken) == 0 {
 		return now, nil, err
 	}
@@ -63,7 +63,7 @@ func (e *mysqlEngine) claimIntents(ctx context.Context, s session, limit int, le
 }
 
 func (e *mysqlEngine) claimRetired(ctx context.Context, s session, limit int, due, until int64) ([]store.Retired, error) {
-	taken, err := allRows(ctx, s, scanRetired, e.dueRetiredText, until, int64(limit))
+	taken, err := allRows(ctx, s, scanRetired, e.dueRetiredText, until, int64(min(limit, mysqlMaxList)))
 	if err != nil || len(taken) == 0 {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (e *mysqlEngine) remove(ctx context.Context, s session, query string, ids [
 
 func (e *mysqlEngine) forget(ctx context.Context, s session, limit int) (n int, err error) {
 	err = e.inTx(ctx, s, func(ctx context.Context, s session) error {
-		ids, err := allRows(ctx, s, scanString, e.dueDoneText, int64(limit))
+		ids, err := allRows(ctx, s, scanString, e.dueDoneText, int64(min(limit, mysqlMaxList)))
 		if err != nil {
 			return err
 		}

@@ -4,21 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/blobtx/blobtx/store"
 )
 
-// What the columns hold. INSERT IGNORE would cut what is longer, and say
-// nothing.
-const (
-	mysqlMaxID       = 255
-	mysqlMaxBlobName = 3000 // bytes: an index entry has at most 3,072 (MySQL, "InnoDB Limits")
-)
+// mysqlMaxID is the bytes that the columns hold. INSERT IGNORE would cut what is
+// longer, and say nothing.
+const mysqlMaxID = 255
 
 // insertIntent looks, for the clock and for an early refusal, and inserts.
 func (e *mysqlEngine) insertIntent(ctx context.Context, s session, p store.InsertParams, metadata string) (store.Intent, bool, error) {
-	if len(p.ID) > mysqlMaxID || len(p.Holder) > mysqlMaxID || len(p.BlobName) > mysqlMaxBlobName {
-		return store.Intent{}, false, fmt.Errorf("the id or the holder has more than %d bytes, or the blob name more than %d: %w", mysqlMaxID, mysqlMaxBlobName, store.ErrInvalid)
+	if len(p.ID) > mysqlMaxID || len(p.Holder) > mysqlMaxID {
+		return store.Intent{}, false, fmt.Errorf("the id or the holder has more than %d bytes: %w", mysqlMaxID, store.ErrInvalid)
 	}
 	var now, version, taken int64
 	err := s.Query(ctx, e.lookToInsertText, []any{p.Key, p.BlobName, p.BlobName}, func(scan func(dest ...any) error) error {
@@ -151,6 +149,14 @@ func (e *mysqlEngine) getIntents(ctx context.Context, s session, ids string) ([]
 	if err := json.Unmarshal([]byte(ids), &all); err != nil {
 		return nil, err
 	}
-	query, args := inList(e.getIntentsText, all)
-	return allRows(ctx, s, scanIntent, query, args...)
+	var found []store.Intent
+	for part := range slices.Chunk(all, mysqlMaxList) {
+		query, args := inList(e.getIntentsText, part)
+		some, err := allRows(ctx, s, scanIntent, query, args...)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
 }

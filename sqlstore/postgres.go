@@ -145,10 +145,16 @@ UPDATE {intents} t SET state = 'abandoned', version = t.version + 1, watched = 0
 FROM clock c WHERE t.id = $1::text AND t.state = 'uploading' AND (t.version = $2::bigint OR ($3::text <> '' AND t.holder = $3::text))
 RETURNING {intent}`
 
-	// The fence is in the claim: what was uploading is abandoned from here on.
+	// postgresByIndex is for the transactions of a sweeper. Due rows are found by
+	// their index, whatever a connection knew of the tables when it planned: that
+	// they were empty, say. Compiling such a plan never pays.
+	postgresByIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)`
+
+	// The fence is in the claim: what was uploading is abandoned from here on. A
+	// row that is locked stays in its place (ctid).
 	postgresClaimIntents = `WITH clock AS MATERIALIZED (SELECT {now} AS us),
 due AS MATERIALIZED (
-  SELECT t.id, t.due_at FROM {intents} t
+  SELECT t.ctid AS place, t.id, t.due_at FROM {intents} t
   WHERE t.state IN ('uploading', 'abandoned', 'sealing') AND t.due_at <= least((SELECT us FROM clock), $3::bigint)
   ORDER BY t.due_at, t.id LIMIT $1::bigint FOR UPDATE SKIP LOCKED),
 taken AS (
@@ -160,15 +166,15 @@ taken AS (
     attempts = CASE t.state WHEN 'uploading' THEN 1 ELSE t.attempts + 1 END,
     updated_at = CASE t.state WHEN 'uploading' THEN c.us ELSE t.updated_at END,
     due_at = c.us + $2::bigint
-  FROM due, clock c WHERE t.id = due.id AND t.id = ANY (ARRAY(SELECT due.id FROM due))
+  FROM due, clock c WHERE t.ctid = due.place AND t.id = due.id
   RETURNING t.*, due.due_at AS was_due)
 SELECT {intent}, c.us FROM taken t, clock c ORDER BY t.was_due, t.id`
 
 	postgresClaimRetired = `WITH due AS MATERIALIZED (
-  SELECT r.blob_name, r.due_at FROM {retired} r WHERE r.due_at <= $3::bigint
+  SELECT r.ctid AS place, r.blob_name, r.due_at FROM {retired} r WHERE r.due_at <= $3::bigint
   ORDER BY r.due_at, r.blob_name LIMIT $1::bigint FOR UPDATE SKIP LOCKED),
 taken AS (
-  UPDATE {retired} r SET due_at = $2::bigint, attempts = r.attempts + 1 FROM due WHERE r.blob_name = due.blob_name AND r.blob_name = ANY (ARRAY(SELECT due.blob_name FROM due))
+  UPDATE {retired} r SET due_at = $2::bigint, attempts = r.attempts + 1 FROM due WHERE r.ctid = due.place AND r.blob_name = due.blob_name
   RETURNING r.*, due.due_at AS was_due)
 SELECT t.blob_name, t.intent_id, t.due_at, t.attempts, t.last_error, t.watched FROM taken t ORDER BY t.was_due, t.blob_name`
 
@@ -209,9 +215,9 @@ kept AS (
 SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM kept)`
 
 	postgresForget = `WITH due AS MATERIALIZED (
-  SELECT t.id FROM {intents} t WHERE t.state = 'done' AND t.due_at <= {now}
+  SELECT t.ctid AS place, t.id FROM {intents} t WHERE t.state = 'done' AND t.due_at <= {now}
   ORDER BY t.due_at, t.id LIMIT $1::bigint FOR UPDATE SKIP LOCKED)
-DELETE FROM {intents} t WHERE t.id = ANY (ARRAY(SELECT due.id FROM due))`
+DELETE FROM {intents} t USING due WHERE t.ctid = due.place AND t.id = due.id`
 )
 
 func newPostgresEngine(names *strings.Replacer) *postgresEngine {
@@ -227,10 +233,11 @@ func newPostgresEngine(names *strings.Replacer) *postgresEngine {
 				` ORDER BY t.id = $1::text DESC LIMIT 1`),
 			blobNameText: x(`SELECT (SELECT count(*) FROM {intents} t WHERE t.blob_name = $1::text) + (SELECT count(*) FROM {objects} o WHERE o.blob_name = $1::text)` +
 				` + (SELECT count(*) FROM {retired} r WHERE r.blob_name = $1::text)`),
-			takeOverText:      x(postgresTakeOver),
-			heartbeatText:     x(postgresHeartbeat),
-			abandonText:       x(postgresAbandon),
-			getIntentsText:    x(`SELECT {intent} FROM {intents} t WHERE t.id IN (SELECT jsonb_array_elements_text($1::text::jsonb))`),
+			takeOverText:  x(postgresTakeOver),
+			heartbeatText: x(postgresHeartbeat),
+			abandonText:   x(postgresAbandon),
+			getIntentsText: x(`SELECT {intent} FROM (SELECT DISTINCT jsonb_array_elements_text($1::text::jsonb) AS id) s` +
+				` CROSS JOIN LATERAL (SELECT * FROM {intents} t WHERE t.id = s.id OFFSET 0) t`), // one by one, see postgresCommit
 			getObjectText:     x(`SELECT {object} FROM {objects} o WHERE o.object_key = $1::text`),
 			listText:          x(`SELECT {object} FROM {objects} o WHERE o.object_key >= $1::text AND o.object_key > $2::text ORDER BY o.object_key LIMIT $3::bigint`),
 			listBelowText:     x(`SELECT {object} FROM {objects} o WHERE o.object_key >= $1::text AND o.object_key > $2::text AND o.object_key < $4::text ORDER BY o.object_key LIMIT $3::bigint`),
@@ -317,19 +324,37 @@ func (e *postgresEngine) deleteObject(ctx context.Context, s session, p store.De
 }
 
 func (e *postgresEngine) claimIntents(ctx context.Context, s session, limit int, lease, until int64) (now int64, in []store.Intent, err error) {
+	if _, err = s.Exec(ctx, postgresByIndex); err != nil {
+		return 0, nil, err
+	}
 	err = s.Query(ctx, e.claimIntentsText, []any{int64(limit), lease, until}, func(scan func(dest ...any) error) error {
 		var r intentRow
 		if err := scan(r.dest(&now)...); err != nil {
 			return err
 		}
-		one, err := r.intent()
-		in = append(in, one)
-		return err
+		in = append(in, r.claimed())
+		return nil
 	})
 	if err == nil && len(in) == 0 {
 		now, _, err = oneRow(ctx, s, scanInt, e.clockText)
 	}
 	return now, in, err
+}
+
+func (e *postgresEngine) forget(ctx context.Context, s session, limit int) (int, error) {
+	tx, err := e.begin(ctx, s.alone)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.rollback() // nothing after a commit
+	if _, err := tx.Exec(ctx, postgresByIndex); err != nil {
+		return 0, err
+	}
+	n, err := s.within(tx).Exec(ctx, e.forgetText, int64(limit))
+	if err != nil {
+		return 0, err
+	}
+	return int(n), tx.commit()
 }
 
 func (e *postgresEngine) claimRetired(ctx context.Context, s session, limit int, due, until int64) ([]store.Retired, error) {

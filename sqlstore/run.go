@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -18,7 +19,7 @@ const settleBound = 30 * time.Second
 
 // conn takes a connection of the pool within the bound. The caller closes it.
 func (s *Store) conn(ctx context.Context) (*sql.Conn, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(s.usable(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, s.opts.ConnWait)

@@ -71,8 +71,8 @@ func (e *sqlServerEngine) claimIntents(ctx context.Context, s session, limit int
 		if err := scan(r.dest(&was)...); err != nil {
 			return claimed[store.Intent]{}, err
 		}
-		in, err := r.intent()
-		return claimed[store.Intent]{in, in.ID, was}, err
+		in := r.claimed()
+		return claimed[store.Intent]{in, in.ID, was}, nil
 	}, e.claimIntentsText, int64(limit), min(now, until), now, now+lease)
 	return now, byDue(rows), err
 }

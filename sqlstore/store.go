@@ -33,7 +33,8 @@ type Options struct {
 }
 
 // Store is a store.RowStore over database/sql. It is safe for concurrent use
-// and needs no Close: the *sql.DB is the caller's.
+// and needs no Close: the *sql.DB is the caller's. Make one with New: every step
+// of the zero Store is ErrInvalid.
 type Store struct {
 	db      *sql.DB
 	dialect *dialect
@@ -74,6 +75,14 @@ func New(db *sql.DB, d Dialect, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("new sqlstore: %w", err)
 	}
 	return &Store{db: db, dialect: d.d, opts: o, engine: d.d.engine(names)}, nil
+}
+
+// usable returns ErrInvalid for a Store that New did not make.
+func (s *Store) usable() error {
+	if s == nil || s.db == nil {
+		return fmt.Errorf("the sqlstore.Store is not one that New made: %w", store.ErrInvalid)
+	}
+	return nil
 }
 
 // Retryable is IsRetryable.

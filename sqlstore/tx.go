@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/blobtx/blobtx/store"
@@ -16,8 +17,11 @@ import (
 // transaction usable. Locks are waited for as the transaction itself would: on
 // PostgreSQL, "Client Connection Defaults", lock_timeout is the caller's to
 // set; on MySQL it is innodb_lock_wait_timeout; on SQLite it is busy_timeout.
+//
+// A nil transaction, a nil pointer in it and a Store that New did not make are
+// ErrInvalid at the first step.
 func (s *Store) Tx(tx Tx) store.RowTx {
-	if tx == nil {
+	if isNil(tx) {
 		return s.rowTx(session{}, errNilTx)
 	}
 	return s.TxOf(sqlQuerier{tx})
@@ -25,10 +29,19 @@ func (s *Store) Tx(tx Tx) store.RowTx {
 
 // TxOf is Tx for a transaction that is not database/sql's.
 func (s *Store) TxOf(q Querier) store.RowTx {
-	if q == nil {
+	if isNil(q) {
 		return s.rowTx(session{}, errNilTx)
 	}
+	if err := s.usable(); err != nil {
+		return s.rowTx(session{}, err)
+	}
 	return s.rowTx(s.session(q, false), nil)
+}
+
+// isNil reports whether an interface holds nothing, or a pointer to nothing.
+func isNil(tx any) bool {
+	v := reflect.ValueOf(tx)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // rowTx is the steps inside a caller's transaction.

@@ -54,7 +54,8 @@ func FuzzValidateKey(f *testing.F) {
 // segment or an empty one would be lost.
 func FuzzValidateBlobName(f *testing.F) {
 	for _, s := range []string{
-		"", "a", "a/b", "a//b", "/a", "a/", "a/./b", "a/../b", "..", "a.", "a./b", ".a", "a b+ü%41", "a\\b", "a\x7f", "_blobtx/x", "_blobtx", "a?b#c",
+		"", "a", "a/b", "a//b", "/a", "a/", "a/./b", "a/../b", "..", "a.", "a./b", ".a", "a b+ü%41", "a\\b", "a\x7f", "_blobtx/x", "_blobtx", "a?b#c", "a\u0081b", "a\u009f", "a\ufffeb", "a\uffff", "a\ufffdb",
+		strings.Repeat("日", 533), strings.Repeat("日", 533) + "ab", strings.Repeat("\U00020000", 400), strings.Repeat("\U00020000", 401),
 		strings.Repeat("n", store.MaxBlobName), strings.Repeat("ü", store.MaxBlobName+1), strings.Repeat("n/", 253) + "n", strings.Repeat("n/", 254) + "n",
 	} {
 		f.Add(s)
@@ -68,6 +69,10 @@ func FuzzValidateBlobName(f *testing.F) {
 		require.Equal(t, "/"+name, path.Clean("/"+name))
 		require.False(t, strings.HasPrefix(name, store.ReservedPrefix))
 		require.LessOrEqual(t, utf8.RuneCountInString(name), 1024)
+		require.LessOrEqual(t, len(name), 1600)
+		require.False(t, strings.ContainsFunc(name, func(r rune) bool {
+			return r < 0x20 || 0x7f <= r && r < 0xa0 || r == 0xfffe || r == 0xffff
+		}), "the service refuses these")
 		u, err := url.Parse("https://account.example/container/" + url.PathEscape(name))
 		require.NoError(t, err)
 		require.Equal(t, "/container/"+name, u.Path)

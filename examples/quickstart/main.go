@@ -126,7 +126,7 @@ func (d *demo) storeBesideRow(ctx context.Context) error {
 		return err
 	}
 	d.v1 = objects[0].Version
-	return d.show(ctx, d.out, "1. stored %s (%d bytes) and its document row in one transaction", d.path, objects[0].Blob.Size)
+	return d.show(ctx, d.out, "1. stored %s (%d bytes) and its document row in one transaction (to be seen here, seals are left to the sweep of step 6: a service seals at once)", d.path, objects[0].Blob.Size)
 }
 
 func (d *demo) readBack(ctx context.Context) error {

@@ -125,7 +125,7 @@ func TestMySQLRefusesWhatItsColumnsWouldCut(t *testing.T) {
 		for _, p := range []store.InsertParams{
 			{ID: long, Holder: "h", BlobName: "b"},
 			{ID: "i", Holder: long, BlobName: "b"},
-			{ID: "i", Holder: "h", BlobName: strings.Repeat("中", 1001)},
+			{ID: "i", Holder: "h", BlobName: strings.Repeat("中", store.MaxBlobNameBytes/3+1)},
 		} {
 			p.Key = "k"
 			_, err := s.InsertIntent(t.Context(), p)
@@ -146,7 +146,7 @@ func TestMySQLRefusesWhatItsColumnsWouldCut(t *testing.T) {
 		}
 		p := store.InsertParams{
 			ID: long[1:], Holder: long[1:], IdempotencyKey: long[1:], Key: strings.Repeat("é", 350), Expect: store.Always(),
-			BlobName: strings.Repeat("中", 1000), Metadata: map[string]string{"m": strings.Repeat("\x01", store.MaxMetadata-1)},
+			BlobName: strings.Repeat("中", store.MaxBlobNameBytes/3), Metadata: map[string]string{"m": strings.Repeat("\x01", store.MaxMetadata-1)},
 			TTL: 1 << 40, MaxPending: 1 << 41,
 		}
 		in, err = s.InsertIntent(t.Context(), p)

@@ -35,7 +35,7 @@ func TestPlansKeptFromEmptyTablesStayFlat(t *testing.T) {
 		_, err = s.GetObject(ctx, in.Key)
 		require.NoError(t, err)
 	}
-	plans := keptPlans(t, db)
+	plans := keptPlans(t, db, "TEXT")
 	require.GreaterOrEqual(t, len(plans), 5, "too few statements were prepared")
 	for text, plan := range plans {
 		for _, table := range []string{"blobtx_intents", "blobtx_objects", "blobtx_retired"} {
@@ -45,8 +45,8 @@ func TestPlansKeptFromEmptyTablesStayFlat(t *testing.T) {
 }
 
 // keptPlans explains every statement that the one connection has prepared, as
-// it would run it next, with a generic plan.
-func keptPlans(t *testing.T, db *sql.DB) map[string]string {
+// it would run it next, with a generic plan, in this format.
+func keptPlans(t *testing.T, db *sql.DB, format string) map[string]string {
 	t.Helper()
 	c, err := db.Conn(t.Context())
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func keptPlans(t *testing.T, db *sql.DB) map[string]string {
 	require.NoError(t, err)
 	plans := make(map[string]string)
 	for _, p := range all {
-		explain := `EXPLAIN EXECUTE "` + p.name + `"`
+		explain := `EXPLAIN (FORMAT ` + format + `) EXECUTE "` + p.name + `"`
 		if p.types != "" {
 			args := strings.Split(p.types, ",")
 			for i, kind := range args {

@@ -19,7 +19,7 @@ func TestStatementsOfEachStep(t *testing.T) {
 	costs := map[sqlstore.Dialect]cost{
 		sqlstore.Postgres: {
 			"insert": 1, "heartbeat": 1, "take over": 1, "abandon": 1, "commit": 1, "replace": 1, "seal": 1, "metadata": 1, "delete": 1,
-			"get": 1, "list": 1, "claim": 4, "claim nothing": 5, "settle batch": 1, "settle retired": 1, "forget": 1,
+			"get": 1, "list": 1, "claim": 5, "claim nothing": 6, "settle batch": 1, "settle retired": 1, "forget": 4,
 			"commit two": 6, "tx commit": 1, "tx commit two": 4, "tx delete": 1, "tx metadata": 1,
 		},
 		sqlstore.SQLite: {

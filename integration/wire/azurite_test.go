@@ -22,7 +22,7 @@ import (
 // azurite is a container whose requests go through a transport. The database
 // beside it is out of the faults' way.
 type azurite struct {
-	*postgres
+	*database
 	client  *container.Client // past the transport
 	faulty  *wire.Transport
 	retries bool // the SDK's own
@@ -47,7 +47,7 @@ func (a *azurite) world(t testing.TB) *world {
 		stores[i], err = azstore.New(c, &azstore.Options{Prefix: prefix, BlockSize: 64 << 10, Concurrency: 1})
 		require.NoError(t, err)
 	}
-	w := &world{t: t, tx: sqlTransactions(a.direct, a.calm), direct: a.direct, container: inAzurite{stores[1]}, clock: &a.clock, land: func() {}}
+	w := &world{t: t, tx: sqlTransactions(a.direct, a.calm), direct: a.direct, barrier: a.barrier, container: inAzurite{stores[1]}, clock: &a.clock, land: func() {}}
 	a.coordinators(t, w, a.calm, stores[0], stores[1])
 	return w
 }
@@ -92,7 +92,7 @@ func TestEveryLostMessageToAzurite(t *testing.T) {
 	for _, retries := range []bool{true, false} {
 		t.Run(fmt.Sprintf("retries %v", retries), func(t *testing.T) {
 			t.Parallel()
-			a := &azurite{postgres: newPostgres(t), client: services.AzuriteContainer(t), faulty: &wire.Transport{}, retries: retries}
+			a := &azurite{database: newPostgres(t), client: services.AzuriteContainer(t), faulty: &wire.Transport{}, retries: retries}
 			for _, op := range append(operations(), inBlocks) {
 				if op.rowsOnly {
 					continue

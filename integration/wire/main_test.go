@@ -1,5 +1,5 @@
 // Package wire loses requests and replies between the whole library and real
-// services: PostgreSQL through a proxy, for three drivers, and Azurite through a
+// services: PostgreSQL and MariaDB through a proxy, for each driver, and Azurite through a
 // transport.
 package wire
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,10 +33,11 @@ type bytesIn interface {
 type world struct {
 	t testing.TB
 	*blobtx.Coordinator
-	tx         func(ctx context.Context, fn func(tx transaction) error) error
+	tx         transactions
 	calm       *blobtx.Coordinator
 	sealsLater *blobtx.Coordinator // calm too, and owes the seals of what it commits
 	direct     *sql.DB
+	barrier    []string // see database
 	container  bytesIn
 	land       func()        // what was late arrives
 	clock      *atomic.Int64 // added to the database's clock
@@ -50,7 +52,7 @@ type transaction struct {
 
 // clear empties the tables, the application's own included.
 func (w *world) clear() {
-	for _, table := range []string{"blobtx_objects", "blobtx_intents", "blobtx_retired", "notes"} {
+	for table := range strings.SplitSeq(tables, ", ") {
 		_, err := w.direct.ExecContext(w.t.Context(), "DELETE FROM "+table)
 		require.NoError(w.t, err)
 	}
@@ -133,11 +135,13 @@ func (w *world) outcomes() {
 // learns of a cut a little later.
 func (w *world) ended() {
 	w.t.Helper()
-	tx, err := w.direct.BeginTx(w.t.Context(), nil)
+	c, err := w.direct.Conn(w.t.Context())
 	require.NoError(w.t, err)
-	_, err = tx.ExecContext(w.t.Context(), "LOCK TABLE notes, blobtx_objects, blobtx_intents, blobtx_retired IN ACCESS EXCLUSIVE MODE")
-	require.NoError(w.t, err)
-	require.NoError(w.t, tx.Rollback())
+	defer c.Close() // it only gives the connection back
+	for _, statement := range w.barrier {
+		_, err := c.ExecContext(w.t.Context(), statement)
+		require.NoError(w.t, err)
+	}
 }
 
 // taken counts what took effect: the uploads that were committed, and the blobs
@@ -178,7 +182,7 @@ func (w *world) atRest() {
 }
 
 // sqlTransactions runs the caller's transactions on database/sql.
-func sqlTransactions(db *sql.DB, s *sqlstore.Store) func(context.Context, func(transaction) error) error {
+func sqlTransactions(db *sql.DB, s *sqlstore.Store) transactions {
 	return func(ctx context.Context, fn func(transaction) error) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {

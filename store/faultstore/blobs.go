@@ -80,7 +80,7 @@ func (b *blobs) Delete(ctx context.Context, doomed []store.DeleteBlob) []error {
 	case Proceed:
 		errs := b.under.Delete(waited, doomed)
 		if f.Told != nil {
-			f.Told(errs, nil)
+			f.Told(errs, errors.Join(errs...))
 		}
 		return errs
 	case Die:

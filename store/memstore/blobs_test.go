@@ -1,9 +1,11 @@
 package memstore_test
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,4 +41,15 @@ func TestWhatOthersDoToBlobs(t *testing.T) {
 	content, err := io.ReadAll(reader) // of the version that was opened
 	require.NoError(t, err)
 	require.Equal(t, "ours", string(content))
+}
+
+// An error in which io.EOF is wrapped is the failure of something that the
+// reader read from.
+func TestABodyThatFailedWithAWrappedEOFIsNoBlob(t *testing.T) {
+	blobs := memstore.NewBlobs(nil)
+	broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(fmt.Errorf("get: %w", io.EOF)))
+	_, err := blobs.Create(t.Context(), store.CreateParams{Name: "b", IntentID: "1", Body: store.NewBody(broken, -1, "")})
+	var failed *store.BodyError
+	require.ErrorAs(t, err, &failed)
+	require.Empty(t, blobs.Snapshot())
 }

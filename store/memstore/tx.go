@@ -17,7 +17,8 @@ var ErrTxDone = errors.New("memstore: transaction has already been committed or 
 // Tx is a transaction of the caller's: a store.RowTx whose steps take effect
 // at Commit. The rows it has written stay locked until it ends, and a step of
 // another waits for them, at most five seconds. Two transactions that wait for
-// each other end so, with store.ErrBusy.
+// each other end so, with store.ErrBusy. Make one with Begin: every method of
+// the zero Tx returns store.ErrInvalid.
 type Tx struct {
 	rows  *Rows
 	ended chan struct{} // closed by Commit and Rollback; nil: own
@@ -57,6 +58,9 @@ func (t *Tx) Rollback() error { return t.end(false) }
 
 func (t *Tx) end(commit bool) error {
 	r := t.rows
+	if r == nil {
+		return errNotBegun
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.done {
@@ -93,9 +97,14 @@ func (t *Tx) apply() {
 // commits while the mutex is held, and so needs no locks.
 func (r *Rows) own() *Tx { return &Tx{rows: r} }
 
+var errNotBegun = fmt.Errorf("memstore: the transaction is not one that Begin made: %w", store.ErrInvalid)
+
 // step runs fn as a savepoint: its changes stay only if it returns no error.
 // The rows it changed are locked then.
 func (t *Tx) step(ctx context.Context, fn func(now time.Time) (blocker *Tx, err error)) error {
+	if t.rows == nil {
+		return errNotBegun
+	}
 	err := t.rows.step(ctx, func(now time.Time) (*Tx, error) {
 		if t.failed != nil {
 			return nil, t.failed

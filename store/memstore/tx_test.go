@@ -186,3 +186,16 @@ func TestInspection(t *testing.T) {
 	rows.SetIntent(intents[0])
 	require.Equal(t, store.Held, rows.Intents()[0].State)
 }
+
+func TestATransactionThatWasNotBegunIsRefused(t *testing.T) {
+	ctx := t.Context()
+	var tx memstore.Tx
+	_, err := tx.CommitObjects(ctx, []store.CommitParams{{IntentID: "1", Version: 1, Key: "k"}})
+	require.ErrorIs(t, err, store.ErrInvalid)
+	_, err = tx.DeleteObject(ctx, store.DeleteParams{Key: "k", If: store.Always()})
+	require.ErrorIs(t, err, store.ErrInvalid)
+	_, err = tx.SetObjectMetadata(ctx, store.MetadataParams{Key: "k", If: store.Always()})
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorIs(t, tx.Commit(), store.ErrInvalid)
+	require.ErrorIs(t, tx.Rollback(), store.ErrInvalid)
+}

@@ -176,7 +176,12 @@ var insertCases = []rowCase{
 	}},
 	{"Insert/blob names are compared byte for byte", func(t *rowTest) {
 		long := strings.Repeat("n", store.MaxBlobName-1)
-		for _, name := range []string{"b/a", "b/A", "b/ä", "b/a\u0308", "b/😀", "b/😁", long + "x", long + "X"} {
+		wide := make([]rune, store.MaxBlobNameBytes/4) // which no index entry shortens
+		for i := range wide {
+			wide[i] = rune(0x20000 + i*7919%40000)
+		}
+		one, other := string(wide), string(wide[1:])+"\U0002fa1d"
+		for _, name := range []string{"b/a", "b/A", "b/ä", "b/a\u0308", "b/😀", "b/😁", long + "x", long + "X", one, other} {
 			in := t.insert("k", func(p *store.InsertParams) { p.BlobName = name })
 			require.Equal(t, name, t.commit(in).Blob.Name)
 		}

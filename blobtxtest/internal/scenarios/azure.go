@@ -55,9 +55,9 @@ func blocksOfTwo() blobtxtest.Scenario {
 	}
 }
 
-// twoBlocks is a body that goes up in two blocks.
+// twoBlocks is a body that goes up in two blocks: an Azure world's have 64 KiB.
 func twoBlocks(c byte) string {
-	return string(bytes.Repeat([]byte{c}, blobtxtest.AzureBlockSize+1))
+	return string(bytes.Repeat([]byte{c}, 64<<10+1))
 }
 
 // watchedAgain: an abandoned name whose quarantine is over is looked at by two
