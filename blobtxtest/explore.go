@@ -83,13 +83,14 @@ func newExplorer(t *testing.T, s Scenario) *explorer {
 // violation is the end of an exploration that found one.
 type violation struct {
 	what, trace, steps, how string
+	faults                  int // of the limits
 }
 
 func (v *violation) String() string {
 	if v.trace == "" {
 		return v.what // nothing was run
 	}
-	return fmt.Sprintf("%s\n\n%s\nreplay with Limits{Faults: the same, Trace: %q}%s", v.what, v.steps, v.trace, v.how)
+	return fmt.Sprintf("%s\n\n%s\nreplay with Limits: blobtxtest.Limits{Faults: %d, Trace: %q}%s", v.what, v.steps, v.faults, v.trace, v.how)
 }
 
 func (x *explorer) explore() *violation {
@@ -101,7 +102,7 @@ func (x *explorer) explore() *violation {
 	case x.s.Limits.Trace != "":
 		given, err := parseTrace(x.s.Limits.Trace)
 		if err != nil {
-			return &violation{what: err.Error(), trace: x.s.Limits.Trace}
+			return &violation{what: err.Error()}
 		}
 		return x.replay(given)
 	case x.s.Limits.Seed != 0:
@@ -159,7 +160,7 @@ func (x *explorer) one(s *schedule) *violation {
 		x.stats.Merged++
 	}
 	if err != nil {
-		return &violation{what: err.Error(), trace: s.String()}
+		return &violation{what: err.Error(), trace: s.String(), faults: x.s.Limits.Faults}
 	}
 	if e.violation == "" {
 		return nil
@@ -193,8 +194,10 @@ func (x *explorer) shorten(s schedule, what string) schedule {
 func (x *explorer) replay(s schedule) *violation {
 	steps := new(log)
 	e, _, err := x.execute(s, steps)
-	v := &violation{what: e.violation, trace: e.schedule.String(), steps: steps.String()}
+	v := &violation{what: e.violation, trace: e.schedule.String(), steps: steps.String(), faults: x.s.Limits.Faults}
 	switch {
+	case err == nil && v.what == "" && x.s.Limits.Trace != "" && e.schedule.at < s.given:
+		v.what = fmt.Sprintf("the trace has %d decisions and the scenario ended after %d: it is of another one", s.given, e.schedule.at)
 	case err != nil:
 		v.what = err.Error()
 	case v.what == "" && x.s.Limits.Trace == "":

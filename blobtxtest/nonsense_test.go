@@ -118,3 +118,14 @@ func TestCheckInCleanup(t *testing.T) {
 	require.Empty(t, good.errs)
 	require.Len(t, bad.errs, 1)
 }
+
+func TestATraceThatGoesOnIsRefused(t *testing.T) {
+	s := Scenario{Actors: []Actor{{Name: "a", Run: func(ctx context.Context, p *Process) error {
+		_, err := p.Put(ctx, "k", strings.NewReader("x"), nil)
+		return err
+	}}}}
+	s.Limits.Trace = strings.Repeat("0", 500)
+	v := newExplorer(t, s).explore()
+	require.NotNil(t, v)
+	require.Contains(t, v.what, "of another one")
+}
