@@ -62,10 +62,10 @@ func blockID(position int, data []byte) string {
 	return base64.StdEncoding.EncodeToString(append(raw, sum[:idHashBytes]...))
 }
 
-// buffer returns size bytes; those of the usual block size are used again.
+// buffer returns size bytes; those of the two usual sizes are used again.
 func (s *Store) buffer(size int64) []byte {
-	if size == s.blockSize {
-		if b, ok := s.blocks.Get().(*[]byte); ok {
+	if pool := s.pool(size); pool != nil {
+		if b, ok := pool.Get().(*[]byte); ok {
 			return *b
 		}
 	}
@@ -73,10 +73,20 @@ func (s *Store) buffer(size int64) []byte {
 }
 
 func (s *Store) release(b []byte) {
-	if int64(cap(b)) == s.blockSize {
+	if pool := s.pool(int64(cap(b))); pool != nil {
 		b = b[:cap(b)]
-		s.blocks.Put(&b)
+		pool.Put(&b)
 	}
+}
+
+func (s *Store) pool(size int64) *sync.Pool {
+	switch size {
+	case s.blockSize:
+		return &s.blocks
+	case firstBuffer:
+		return &s.heads
+	}
+	return nil
 }
 
 // blockBody is the body of one request. An HTTP transport may go on reading a

@@ -108,6 +108,7 @@ func (u *upload) readHead(ctx context.Context) ([]byte, error) {
 		}
 		larger := u.s.buffer(min(4*int64(len(buf)), limit))
 		copy(larger, buf[:n])
+		u.s.release(buf)
 		buf = larger
 	}
 }

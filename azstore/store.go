@@ -69,6 +69,7 @@ type Store struct {
 	concurrency int
 
 	blocks    sync.Pool    // *[]byte of blockSize
+	heads     sync.Pool    // *[]byte of firstBuffer
 	skipBatch atomic.Int64 // deletes that go out one by one, because a batch was refused
 }
 
