@@ -393,7 +393,10 @@ func TestAnotherDriver(t *testing.T) {
 }
 
 func TestOtherDialectsAreRefused(t *testing.T) {
-	_, v := blobtxtest.Find(blobtxtest.Scenario{World: blobtxtest.SQL(sqlstore.Postgres, open, "")})
+	_, v := blobtxtest.Find(blobtxtest.Scenario{
+		World:  blobtxtest.SQL(sqlstore.Postgres, open, ""),
+		Actors: []blobtxtest.Actor{{Name: "idle", Run: func(context.Context, *blobtxtest.Process) error { return nil }}},
+	})
 	require.NotNil(t, v)
 	require.Contains(t, v.What, "only SQLite runs inside a bubble")
 }
