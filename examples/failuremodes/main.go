@@ -101,7 +101,7 @@ func run(ctx context.Context, out io.Writer, o options) (err error) {
 	o.only = strings.NewReplacer(",", "", " ", "").Replace(o.only)
 	for _, letter := range strings.Split(o.only, "") {
 		if !slices.ContainsFunc(situations, func(s situation) bool { return s.letter == letter }) {
-			return fmt.Errorf("-only %s: there is no situation %s; the letters are those of the list above main", o.only, letter)
+			return fmt.Errorf("-only %s: there is no situation %s", o.only, letter)
 		}
 	}
 	if !slices.Contains([]string{"all", "create-only", "none"}, o.large) {
