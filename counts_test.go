@@ -134,6 +134,22 @@ func TestWhatOperationsCost(t *testing.T) {
 	})
 }
 
+// hungCommit leaves a commit under way until the returned function is called.
+func (w *world) hungCommit(p *tap) (release func()) {
+	up, let := w.stage("hung", "x", nil), make(chan struct{})
+	var first atomic.Bool
+	p.onBefore(func(_ context.Context, step string) error {
+		if step == "commit objects" && first.CompareAndSwap(false, true) {
+			<-let
+		}
+		return nil
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = w.Commit(w.t.Context(), nil, up) })
+	synctest.Wait()
+	return func() { close(let); wg.Wait() }
+}
+
 func TestInlineSealsShareTheirStatements(t *testing.T) {
 	for promise, tt := range map[string]struct {
 		slow string
@@ -172,25 +188,13 @@ func TestInlineSealsShareTheirStatements(t *testing.T) {
 	inBubble(t, "a commit that hangs holds back no full batch", func(t *testing.T) {
 		w, p := tapped(t, nil)
 		w.put("warm", "up", nil)
-		hung := w.stage("hung", "x", nil)
-		release := make(chan struct{})
-		var first atomic.Bool
-		p.onBefore(func(_ context.Context, step string) error {
-			if step == "commit objects" && first.CompareAndSwap(false, true) {
-				<-release
-			}
-			return nil
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = w.Commit(t.Context(), nil, hung) })
-		synctest.Wait()
+		release := w.hungCommit(p)
 		p.steps()
 		for i := range 70 {
 			w.put(fmt.Sprint(i), "x", nil)
 		}
 		require.Equal(t, 2, p.steps()["settle intents"])
-		close(release)
-		wg.Wait()
+		release()
 		for _, in := range w.rows.Intents() {
 			require.Equal(t, "done", string(in.State), "a settlement was left out")
 		}

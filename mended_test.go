@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -353,17 +352,7 @@ func TestOneCommitThatHangsLeavesNoSealUnrecorded(t *testing.T) {
 	inBubble(t, "for long", func(t *testing.T) {
 		w, p := tapped(t, nil)
 		w.put("warm", "up", nil)
-		hung := w.stage("hung", "x", nil)
-		release := make(chan struct{})
-		var first atomic.Bool
-		p.onBefore(func(_ context.Context, step string) error {
-			if step == "commit objects" && first.CompareAndSwap(false, true) {
-				<-release
-			}
-			return nil
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = w.Commit(t.Context(), nil, hung) })
+		release := w.hungCommit(p)
 		for i := range 10 {
 			time.Sleep(2 * time.Second)
 			w.put(fmt.Sprint(i), "x", nil)
@@ -372,8 +361,7 @@ func TestOneCommitThatHangsLeavesNoSealUnrecorded(t *testing.T) {
 			late := time.Since(in.UpdatedAt) > 6*time.Second && in.State == store.Sealing
 			require.False(t, late, "%s was sealed and is not recorded", in.Key)
 		}
-		close(release)
-		wg.Wait()
+		release()
 		w.atRest()
 	})
 }

@@ -113,24 +113,28 @@ func (c *Coordinator) settleIntents(ctx context.Context, claimed []Intent, settl
 		return fmt.Errorf("settle intents: %w", err)
 	}
 	for i, in := range claimed {
-		s := settlements[i]
-		e := Event{Key: in.Key, IntentID: in.ID, BlobName: in.BlobName}
-		switch s.To {
-		case store.ToDone:
-			result.Sealed++
-			e.Kind = EventSealed
-		case store.ToWatch:
-			result.Abandoned++
-			e.Kind = EventAbandoned
-		case store.ToGone:
-			result.Cleared++
-			continue
-		default:
-			c.reportTrouble(&e, s.To, s.Err, result)
-		}
-		c.event(ctx, e)
+		e := Event{Kind: EventAbandoned, Key: in.Key, IntentID: in.ID, BlobName: in.BlobName}
+		c.swept(ctx, e, &result.Abandoned, settlements[i].To, settlements[i].Err, result)
 	}
 	return nil
+}
+
+// swept counts a settlement and tells of it. A name that is watched from now on
+// was cleaned: that is the event's kind, with a count of its own.
+func (c *Coordinator) swept(ctx context.Context, e Event, cleaned *int, to store.Verdict, why string, result *SweepResult) {
+	switch to {
+	case store.ToDone:
+		result.Sealed++
+		e.Kind = EventSealed
+	case store.ToWatch:
+		*cleaned++
+	case store.ToGone:
+		result.Cleared++
+		return
+	default:
+		c.reportTrouble(&e, to, why, result)
+	}
+	c.event(ctx, e)
 }
 
 func (c *Coordinator) settleRetired(ctx context.Context, claimed []store.Retired, settlements []store.RetiredSettlement, result *SweepResult) error {
@@ -142,19 +146,8 @@ func (c *Coordinator) settleRetired(ctx context.Context, claimed []store.Retired
 		return fmt.Errorf("settle retired blobs: %w", err)
 	}
 	for i, r := range claimed {
-		s := settlements[i]
-		e := Event{IntentID: r.IntentID, BlobName: r.BlobName}
-		switch s.To {
-		case store.ToWatch:
-			result.Deleted++
-			e.Kind = EventDeleted
-		case store.ToGone:
-			result.Cleared++
-			continue
-		default:
-			c.reportTrouble(&e, s.To, s.Err, result)
-		}
-		c.event(ctx, e)
+		e := Event{Kind: EventDeleted, IntentID: r.IntentID, BlobName: r.BlobName}
+		c.swept(ctx, e, &result.Deleted, settlements[i].To, settlements[i].Err, result)
 	}
 	return nil
 }

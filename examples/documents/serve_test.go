@@ -8,12 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
 // half is a body that the server has asked for (the client sends it only after
@@ -187,13 +188,7 @@ func denying(t *testing.T) string {
 
 // The handlers once more, on the services that make test starts.
 func TestOnRealServices(t *testing.T) {
-	db, azure := os.Getenv("BLOBTX_TEST_POSTGRES"), os.Getenv("BLOBTX_TEST_AZURITE")
-	if db == "" || azure == "" {
-		if os.Getenv("BLOBTX_TEST_STRICT") == "1" {
-			t.Fatal("PostgreSQL or Azurite is not running")
-		}
-		t.Skip("PostgreSQL and Azurite are not running: make test starts them")
-	}
+	db, azure := testenv.Lookup(t, "PostgreSQL", testenv.PostgresEnv), testenv.Lookup(t, "Azurite", testenv.AzuriteEnv)
 	s, err := open(t.Context(), db, azure, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	w := &world{t: t, service: s, handler: s.routes()}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/blobtx/blobtx/internal/azfake"
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
 // lines is the whole output but for the headings.
@@ -98,13 +99,7 @@ func TestTheLabInProcess(t *testing.T) {
 // the emulator one to three minutes: without BLOBTX_TEST_LARGE=1 only the 5 with
 // the create-only condition are done, in a third of that.
 func TestTheLabOnAzurite(t *testing.T) {
-	azure := os.Getenv("BLOBTX_TEST_AZURITE")
-	if azure == "" {
-		if os.Getenv("BLOBTX_TEST_STRICT") == "1" {
-			t.Fatal("Azurite is not running")
-		}
-		t.Skip("Azurite is not running: make test starts it")
-	}
+	azure := testenv.Lookup(t, "Azurite", testenv.AzuriteEnv)
 	want, large := withoutLines(lines, "above-256MiB with"), "create-only"
 	if os.Getenv("BLOBTX_TEST_LARGE") == "1" {
 		want, large = lines, "all"

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ import (
 	"github.com/blobtx/blobtx/azstore"
 	"github.com/blobtx/blobtx/examples/owntable"
 	"github.com/blobtx/blobtx/internal/azfake"
+	"github.com/blobtx/blobtx/internal/testenv"
 	"github.com/blobtx/blobtx/sqlstore"
 	"github.com/blobtx/blobtx/store"
 )
@@ -102,18 +102,6 @@ func onSQLite(t *testing.T) *world {
 	return open(t, sqlstore.SQLite, "sqlite", file+"?_pragma=foreign_keys(1)"+pragmas, owntable.Schema)
 }
 
-// service returns the address that make test gives a service.
-func service(t *testing.T, name, env string) string {
-	address := os.Getenv(env)
-	if address == "" && os.Getenv("BLOBTX_TEST_STRICT") == "1" {
-		t.Fatal(name + " is not running")
-	}
-	if address == "" {
-		t.Skip(name + " is not running: make test starts it")
-	}
-	return address
-}
-
 // own makes a schema (PostgreSQL) or database (MariaDB) that ends with the test.
 func own(t *testing.T, driver, server, what, drop string) string {
 	db, err := sql.Open(driver, server)
@@ -131,7 +119,7 @@ func own(t *testing.T, driver, server, what, drop string) string {
 }
 
 func onPostgres(t *testing.T) (w *world, dsn string) {
-	server := service(t, "PostgreSQL", "BLOBTX_TEST_POSTGRES")
+	server := testenv.Lookup(t, "PostgreSQL", testenv.PostgresEnv)
 	u, err := url.Parse(server)
 	require.NoError(t, err)
 	query := u.Query()
@@ -141,7 +129,7 @@ func onPostgres(t *testing.T) (w *world, dsn string) {
 }
 
 func onMariaDB(t *testing.T) *world {
-	server := service(t, "MariaDB", "BLOBTX_TEST_MARIADB")
+	server := testenv.Lookup(t, "MariaDB", testenv.MariaDBEnv)
 	config, err := mysql.ParseDSN(server)
 	require.NoError(t, err)
 	config.DBName = own(t, "mysql", server, "DATABASE", "")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
 // The quickstart's last line is computed from both stores, at every size on
@@ -29,13 +31,7 @@ func TestTheStoresAgreeAtTheEnd(t *testing.T) {
 
 // The same against the services that make test starts.
 func TestTheStoresAgreeOnRealServices(t *testing.T) {
-	db, azure := os.Getenv("BLOBTX_TEST_POSTGRES"), os.Getenv("BLOBTX_TEST_AZURITE")
-	if db == "" || azure == "" {
-		if os.Getenv("BLOBTX_TEST_STRICT") == "1" {
-			t.Fatal("PostgreSQL or Azurite is not running")
-		}
-		t.Skip("PostgreSQL and Azurite are not running: make test starts them")
-	}
+	db, azure := testenv.Lookup(t, "PostgreSQL", testenv.PostgresEnv), testenv.Lookup(t, "Azurite", testenv.AzuriteEnv)
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out, "main.go", db, azure))
 	require.True(t, strings.HasSuffix(out.String(), "\ndangling=0 orphans=0\n"), out.String())

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/blobtx/blobtx/integration/internal/services"
+	"github.com/blobtx/blobtx/internal/testenv"
 	"github.com/blobtx/blobtx/sqlstore"
 )
 
@@ -23,12 +23,7 @@ func parse(t *testing.T, texts []string) [][]string {
 		_, err = os.Stat("node_modules/antlr4ts-sql")
 	}
 	if err != nil {
-		message := fmt.Sprintf(`needs Node.js and the T-SQL grammar; run "make services", which installs them: %v`, err)
-		if os.Getenv(services.StrictEnv) == "1" {
-			t.Fatal(message)
-		}
-		fmt.Fprintf(os.Stderr, "\n*** SKIPPED: %s %s ***\n\n", t.Name(), message)
-		t.Skip(message)
+		testenv.Missing(t, fmt.Sprintf(`needs Node.js and the T-SQL grammar; run "make services", which installs them: %v`, err))
 	}
 	in, err := json.Marshal(texts)
 	require.NoError(t, err)

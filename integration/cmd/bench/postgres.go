@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,66 +84,32 @@ func postgresPut(ctx context.Context, rounds int, span time.Duration) ([]figure,
 	if err != nil {
 		return nil, err
 	}
-	contestants := []struct {
-		name string
-		put  put
-		rate []float64
-	}{{"by hand", byHand, nil}, {"Put", inline, nil}, {"Put, SealLater", later, nil}}
-	for round := range rounds + 1 {
-		for i := range contestants {
-			c := &contestants[i]
-			rate, err := throughput(ctx, c.put, span, fmt.Sprintf("%d/%d", round, i))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.name, err)
-			}
-			if round > 0 { // the first one warms up
-				c.rate = append(c.rate, rate)
-			}
-		}
+	names, puts := []string{"by hand", "Put", "Put, SealLater"}, []put{byHand, inline, later}
+	body := make([]byte, 4<<10)
+	var contestants []func(ctx context.Context, id string) error
+	for _, put := range puts {
+		contestants = append(contestants, func(ctx context.Context, id string) error { return put(ctx, id, body) })
 	}
-	for _, c := range contestants {
+	rates, err := alternate(ctx, goroutines, rounds, span, contestants...)
+	if err != nil {
+		return nil, err
+	}
+	for i, put := range puts {
 		count.n.Store(0)
 		server.ResetCounts()
 		const n = 100
-		for i := range n {
-			if err := c.put(ctx, fmt.Sprintf("count/%s/%d", c.name, i), make([]byte, 4<<10)); err != nil {
+		for k := range n {
+			if err := put(ctx, fmt.Sprintf("count/%d/%d", i, k), body); err != nil {
 				return nil, err
 			}
 		}
 		fmt.Printf("PostgreSQL + azfake, %d goroutines, 4 KiB: %-15s %6.0f/s; alone: %.2f statements, %.2f requests each\n",
-			goroutines, c.name, median(c.rate), float64(count.n.Load())/n, float64(server.Requests())/n)
+			goroutines, names[i], rates[i], float64(count.n.Load())/n, float64(server.Requests())/n)
 	}
-	base := median(contestants[0].rate)
 	return []figure{
-		{"put_ratio", median(contestants[1].rate) / base, 0.85, false},
-		{"put_seallater_ratio", median(contestants[2].rate) / base, 0.95, false},
+		{"put_ratio", rates[1] / rates[0], 0.85, false},
+		{"put_seallater_ratio", rates[2] / rates[0], 0.95, false},
 	}, nil
-}
-
-func throughput(ctx context.Context, put put, span time.Duration, name string) (float64, error) {
-	var (
-		wg    sync.WaitGroup
-		done  atomic.Int64
-		first atomic.Pointer[error]
-		body  = make([]byte, 4<<10)
-		start = time.Now()
-	)
-	for g := range goroutines {
-		wg.Go(func() {
-			for n := 0; time.Since(start) < span; n++ {
-				if err := put(ctx, fmt.Sprintf("%s/%d/%d", name, g, n), body); err != nil {
-					first.CompareAndSwap(nil, &err)
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if err := first.Load(); err != nil {
-		return 0, *err
-	}
-	return float64(done.Load()) / time.Since(start).Seconds(), nil
 }
 
 func newPut(ctx context.Context, db *sql.DB, schema string, client *container.Client, sealLater bool) (put, error) {

@@ -11,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/stretchr/testify/require"
+
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
 // Azurite returns the connection string of the Blob Storage emulator, for tests
@@ -18,7 +20,7 @@ import (
 // container of its own and records that the emulator took part.
 func Azurite(t testing.TB) string {
 	t.Helper()
-	return lookup(t, "Azurite", AzuriteEnv)
+	return testenv.Lookup(t, "Azurite", AzuriteEnv)
 }
 
 // AzuriteContainer returns a client of a new, empty container in the emulator.

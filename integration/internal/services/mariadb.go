@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
 // MariaDB returns the DSN of a new, empty database on a real MariaDB, for
@@ -17,7 +19,7 @@ import (
 // notwithstanding.
 func MariaDB(t testing.TB) string {
 	t.Helper()
-	server := lookup(t, "MariaDB", MariaDBEnv)
+	server := testenv.Lookup(t, "MariaDB", MariaDBEnv)
 	db, err := sql.Open("mysql", server)
 	require.NoError(t, err)
 	// The test's context is cancelled before its cleanups run.

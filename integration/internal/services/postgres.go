@@ -10,6 +10,8 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // creates and drops the tests' databases
 	"github.com/stretchr/testify/require"
+
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
 // Postgres returns the URL of a new, empty database on a real PostgreSQL. It is
@@ -17,7 +19,7 @@ import (
 // pgx and lib/pq.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	server := lookup(t, "PostgreSQL", PostgresEnv)
+	server := testenv.Lookup(t, "PostgreSQL", PostgresEnv)
 	db, err := sql.Open("pgx", server)
 	require.NoError(t, err)
 	// The test's context is cancelled before its cleanups run.

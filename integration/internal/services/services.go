@@ -8,43 +8,22 @@
 package services
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/blobtx/blobtx/internal/testenv"
 )
 
-// The environment between the services command and the tests.
+// What is in package testenv, for those who have this one.
 const (
-	// PostgresEnv holds a PostgreSQL URL whose user may create databases.
-	PostgresEnv = "BLOBTX_TEST_POSTGRES"
-	// MariaDBEnv holds a DSN of go-sql-driver/mysql, without a database, whose
-	// user may create them.
-	MariaDBEnv = "BLOBTX_TEST_MARIADB"
-	// AzuriteEnv holds a connection string of the Blob Storage emulator.
-	AzuriteEnv = "BLOBTX_TEST_AZURITE"
-	// StrictEnv set to 1 makes a missing service a failure instead of a skip.
-	StrictEnv = "BLOBTX_TEST_STRICT"
-	// TookPartEnv names the file to which helpers append "name version" lines.
-	TookPartEnv = "BLOBTX_TEST_TOOK_PART"
+	PostgresEnv = testenv.PostgresEnv
+	MariaDBEnv  = testenv.MariaDBEnv
+	AzuriteEnv  = testenv.AzuriteEnv
+	StrictEnv   = testenv.StrictEnv
+	TookPartEnv = testenv.TookPartEnv
 )
-
-// lookup returns what env says, or ends the test: a failure in strict mode, else
-// a skip that is loud, because a silent one looks like a pass.
-func lookup(t testing.TB, service, env string) string {
-	t.Helper()
-	if value := os.Getenv(env); value != "" {
-		return value
-	}
-	message := fmt.Sprintf("needs %s, and %s is not set; run \"make test\", which installs and starts it", service, env)
-	if os.Getenv(StrictEnv) == "1" {
-		t.Fatal(message)
-	}
-	fmt.Fprintf(os.Stderr, "\n*** SKIPPED: %s %s ***\n\n", t.Name(), message)
-	t.Skip(message)
-	return ""
-}
 
 var recorded sync.Map // lines this process has written already
 
